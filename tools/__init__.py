@@ -1,0 +1,1 @@
+"""The repository's own machinery: notebooks (refresh, run, check) and mutants. Not installed."""
