@@ -1,0 +1,239 @@
+"""What Jupyter Book's defaults get wrong for this book, put right in one local Sphinx extension.
+
+The aims: a page asks no other site for anything, opens from the file system as well as from a
+server, loads no script it does not need, and says what its buttons and pictures are to somebody
+who does not see them. Each function below is one fix; pure functions (text in, text out) come
+first and are tested in ``tests/test_book.py``, the Sphinx events that call them stand at the end.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.config import Config
+from sphinx.environment import BuildEnvironment
+from sphinx.errors import ExtensionError
+from sphinx.util import logging
+
+logger = logging.getLogger(__name__)
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = "posenc_tutorial"
+
+# ------------------------------------------------------------------- text in, text out
+
+# (why, pattern, replacement); applied in this order to every page that was written.
+PAGE_FIXES: list[tuple[str, re.Pattern[str], str]] = [
+    (
+        # 1.4 MB of script on every page that draws icons which the theme's own web font draws
+        # as well. It also inserts <title> elements that contradict the buttons' names.
+        "no fontawesome script",
+        re.compile(r"\s*<(?:script|link)[^>]*scripts/fontawesome\.js[^>]*?/?>(?:</script>)?"),
+        "",
+    ),
+    (
+        # The button reads "Search Ctrl+K"; an aria-label "Search" hides that from voice control,
+        # where one says what one sees (axe: label-content-name-mismatch).
+        "search button keeps its visible name",
+        re.compile(r'(<button class="btn[^>]*search-button-field[^>]*?)\s+aria-label="Search"'),
+        r"\1",
+    ),
+    (
+        # The same for "Show code cell source".
+        "hidden cells keep their visible name",
+        re.compile(r'<summary aria-label="Toggle hidden content">'),
+        "<summary>",
+    ),
+    (
+        # The logo and the search field stand outside every landmark (axe: region).
+        "logo inside a landmark",
+        re.compile(r'<div class="(sidebar-primary-items__start[^"]*)"'),
+        r'<div role="region" aria-label="Book" class="\1"',
+    ),
+    (
+        # Docutils puts doc-biblioentry, a deprecated role, into role="list", which may hold
+        # nothing but list items (axe: aria-required-children, critical).
+        "bibliography entries are list items",
+        re.compile(r'role="doc-biblioentry"'),
+        'role="listitem"',
+    ),
+    (
+        # A print-only heading that has no text (axe: empty-heading).
+        "no empty heading",
+        re.compile(r"<h1>\s*</h1>"),
+        "",
+    ),
+    (
+        # myst-nb titles every input cell's fold with the same two words; a reader of the page
+        # who cannot see needs no more, but the chevron icon would be read out.
+        "decorative chevrons stay silent",
+        re.compile(r'<i class="fa-solid fa-chevron-down"></i>'),
+        '<i class="fa-solid fa-chevron-down" aria-hidden="true"></i>',
+    ),
+]
+
+_PICTURE_NAME = re.compile(r"^(?:\.\./)*_(?:images|static)/|^[\w./-]+\.(?:png|svg|jpe?g|gif|webp)$")
+
+
+def fix_page(html: str) -> str:
+    """The page with every entry of ``PAGE_FIXES`` applied; applying it twice changes nothing."""
+    for _, pattern, replacement in PAGE_FIXES:
+        if not (replacement and 'role="region"' in replacement and replacement[:20] in html):
+            html = pattern.sub(replacement, html)
+    return html
+
+
+class _Images(HTMLParser):
+    """Collect ``(src, alt)`` of every ``<img>``; alt is None where the attribute is missing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[tuple[str, str | None]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "img":
+            named = dict(attrs)
+            self.found.append((named.get("src") or "", named.get("alt")))
+
+
+def images_without_alt(html: str) -> list[str]:
+    """The ``src`` of every picture whose alternative text says nothing.
+
+    Missing, empty, or the name of a file: myst-nb puts the path of the picture where a cell
+    gives no text, and automatic checkers accept that.
+    """
+    parser = _Images()
+    parser.feed(html)
+    return [
+        src
+        for src, alt in parser.found
+        if not (alt and alt.strip()) or _PICTURE_NAME.search(alt.strip())
+    ]
+
+
+def pages_address(repository: str) -> str:
+    """Where GitHub serves the pages of ``https://github.com/owner/name``; "" for other hosts."""
+    match = re.fullmatch(r"https://github\.com/([\w.-]+)/([\w.-]+?)/?", repository)
+    return f"https://{match[1].lower()}.github.io/{match[2]}/" if match else ""
+
+
+def resolve_name(target: str, documented: list[str]) -> str | None:
+    """The full name that a short reference in a docstring means.
+
+    A docstring says ``RopeParameters``, since the package root re-exports it, and the object is
+    documented where it is defined. A short name that two modules define stays unresolved.
+
+    Args:
+        target: The name as written, with or without leading package.
+        documented: Full names of all documented objects.
+
+    Returns:
+        The one full name that ends in ``target``, or None.
+    """
+    short = target.removeprefix("~").removeprefix(PACKAGE + ".")
+    found = [
+        name
+        for name in documented
+        if name.startswith(PACKAGE + ".") and (name == target or name.endswith("." + short))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+# ------------------------------------------------------------------- MathJax from a package
+
+
+def mathjax_files() -> list[tuple[Path, str]]:
+    """The files of MathJax that the site needs: ``(source, path below _static/mathjax)``.
+
+    They come out of the installed package sphinx-mathjax-offline, so that nothing is committed
+    and nothing is fetched by the reader. ``tex-chtml-full.js`` knows every TeX macro: the smaller
+    ``tex-chtml.js`` fetches macros one by one, and a single missing file stops the whole page.
+    """
+    spec = importlib.util.find_spec("sphinx-mathjax-offline")
+    if spec is None or not spec.submodule_search_locations:
+        raise ExtensionError("MathJax is missing: pip install sphinx-mathjax-offline==0.0.2")
+    base = Path(spec.submodule_search_locations[0]) / "static" / "mathjax"
+    files = [base / "tex-chtml-full.js", *sorted((base / "output").rglob("*.woff"))]
+    if len(files) < 2 or not files[0].is_file():
+        raise ExtensionError(f"{base} does not hold tex-chtml-full.js and its fonts")
+    return [(path, path.relative_to(base).as_posix()) for path in files]
+
+
+# ------------------------------------------------------------------- Sphinx events
+
+
+def on_config(app: Sphinx, config: Config) -> None:
+    """Take thebe out, find the package, and derive the addresses from the repository's."""
+    # Jupyter Book loads sphinx_thebe whether or not a page can run code. It writes the same
+    # `const` twice, so that every page starts with a script error, and it points at a CDN.
+    for listeners in app.events.listeners.values():
+        listeners[:] = [
+            listener
+            for listener in listeners
+            if (listener.handler.__module__ or "").split(".")[0] != "sphinx_thebe"
+        ]
+    app.registry.css_files[:] = [c for c in app.registry.css_files if c[0] != "sphinx-thebe.css"]
+
+    # The API pages import the package from the checkout: rendering does not install it.
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+
+    # _config.yml holds the address of the repository and no other one.
+    site = pages_address(config.html_theme_options.get("repository_url", ""))
+    if site and not config.html_baseurl:
+        config.html_baseurl = site
+    if site and not config.ogp_site_url:
+        config.ogp_site_url = site
+
+
+def on_missing_reference(
+    app: Sphinx, env: BuildEnvironment, node: nodes.Element, contnode: nodes.Element
+) -> nodes.Element | None:
+    """Let docstrings use the short names that the package root re-exports."""
+    if node.get("refdomain") != "py":
+        return None
+    domain = env.get_domain("py")
+    full = resolve_name(node.get("reftarget", ""), list(domain.objects))
+    if full is None:
+        return None
+    entry = domain.objects[full]
+    return domain.resolve_xref(
+        env, node["refdoc"], app.builder, entry.objtype, full, node, contnode
+    ) or domain.resolve_any_xref(env, node["refdoc"], app.builder, full, node, contnode)[0][1]
+
+
+def on_build_finished(app: Sphinx, exception: Exception | None) -> None:
+    """Copy MathJax, mend the pages, refuse pictures without words, drop what nobody requests."""
+    if exception or app.builder.format != "html":
+        return
+    out = Path(app.outdir)
+    for source, name in mathjax_files():
+        target = out / "_static" / "mathjax" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.is_file() or target.stat().st_size != source.stat().st_size:
+            shutil.copyfile(source, target)
+    for path in out.rglob("*.map"):  # 3.4 MB of source maps for the theme's scripts
+        path.unlink()
+    for path in sorted(out.rglob("*.html")):
+        before = path.read_text(encoding="utf8")
+        after = fix_page(before)
+        if after != before:
+            path.write_text(after, encoding="utf8")
+        page = path.relative_to(out).with_suffix("").as_posix()
+        for src in images_without_alt(after):
+            # A warning, so that the build (-W) fails and still lists every such picture.
+            logger.warning("picture without alternative text: %s", src, location=page)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("config-inited", on_config, priority=100)
+    app.connect("missing-reference", on_missing_reference)
+    app.connect("build-finished", on_build_finished, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
