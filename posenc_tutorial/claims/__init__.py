@@ -1,0 +1,44 @@
+"""Claims about positional encodings, each decided by a measurement.
+
+The articles that the book follows make claims, and so do many others. A function here takes what
+was measured, or the thing to measure, and returns a :class:`Verdict` that depends on it: given a
+counter-example it returns another one. One module a chapter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+HOLDS = "holds"
+HOLDS_IF = "holds if"
+FAILS = "does not hold"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a measurement says about a claim.
+
+    Attributes:
+        claim: number of the claim in the book's list, from 1.
+        verdict: begins with ``"holds"``, ``"holds if"`` or ``"does not hold"``; a condition or
+            a correction may follow.
+        evidence: the measured numbers, in a few words.
+
+    Raises:
+        ValueError: a verdict that begins otherwise, or no evidence.
+    """
+
+    claim: int
+    verdict: str
+    evidence: str
+
+    def __post_init__(self) -> None:
+        if not self.verdict.startswith((HOLDS, FAILS)):
+            raise ValueError(
+                f"a verdict begins with {HOLDS!r}, {HOLDS_IF!r} or {FAILS!r}, got {self.verdict!r}"
+            )
+        if not self.evidence:
+            raise ValueError(f"claim {self.claim}: a verdict needs evidence")
+
+    def __repr__(self) -> str:
+        return f"Claim {self.claim}: {self.verdict}. Evidence: {self.evidence}"
