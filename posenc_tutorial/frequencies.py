@@ -177,7 +177,8 @@ class RopeParameters:
     attention_factor: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "inv_freq", _checked_inv_freq(self.inv_freq))
+        # A copy: a table grown later must not follow changes to the caller's tensor.
+        object.__setattr__(self, "inv_freq", _checked_inv_freq(self.inv_freq).clone())
         factor = self.attention_factor
         if isinstance(factor, bool) or not isinstance(factor, (int, float)):
             raise TypeError(f"attention_factor must be a finite number > 0, got {factor!r}")

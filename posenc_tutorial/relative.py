@@ -88,17 +88,26 @@ class ShawRelative(PositionalEncoding):
             ``(batch, heads, n_q, n_k)``.
 
         Raises:
-            ValueError: ``q`` is missing or has another ``head_dim``.
+            TypeError: fractional positions.
+            ValueError: ``q`` is missing or does not fit the positions or ``head_dim``.
         """
-        head_dim = self.weight.shape[1]
-        if q is None or q.shape[-1] != head_dim:
-            got = "None" if q is None else str(tuple(q.shape))
-            raise ValueError(f"Shaw's bias needs q of shape (..., n_q, {head_dim}), got {got}")
+        if q is None:
+            raise ValueError("Shaw's bias compares with the queries: give q")
         distance = relative_positions(q_positions, k_positions)
+        if distance.is_floating_point():
+            raise TypeError("positions must be integers: there is one vector per whole distance")
+        head_dim, n_q = self.weight.shape[1], distance.shape[-2]
+        batched = distance.dim() == 3
+        fits = q.dim() == 4 and tuple(q.shape[-2:]) == (n_q, head_dim)
+        if not fits or (batched and q.shape[0] != distance.shape[0]):
+            batch = distance.shape[0] if batched else "batch"
+            raise ValueError(
+                f"q must have shape ({batch}, heads, {n_q}, {head_dim}), got {tuple(q.shape)}"
+            )
         row = distance.clamp(-self.max_distance, self.max_distance) + self.max_distance
         # q · a for every row of the small table, then pick: (batch, heads, n_q, 2 * max + 1)
         scores = q @ self.weight.to(q.dtype).T / math.sqrt(head_dim)
-        row = row if row.dim() == 2 else row[:, None]  # heads axis for batched positions
+        row = row[:, None] if batched else row  # a heads axis
         return scores.gather(-1, row.expand(*q.shape[:3], row.shape[-1]))
 
 

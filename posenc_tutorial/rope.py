@@ -56,9 +56,11 @@ def rope_cos_sin(
         ``cos, sin``, each ``(*positions.shape, rotary_dim/2)``, on the positions' device.
 
     Raises:
-        TypeError: positions of a dtype that cannot count tokens.
+        TypeError: positions of a dtype that cannot count tokens; an integer ``dtype``.
         ValueError: ``inv_freq`` or ``attention_factor`` out of range.
     """
+    if not dtype.is_floating_point:
+        raise TypeError(f"dtype must be a floating-point dtype, got {dtype}")
     parameters = RopeParameters(inv_freq, attention_factor)
     theta = angles(positions, parameters.inv_freq)
     factor = parameters.attention_factor
@@ -114,8 +116,8 @@ def _check_tables(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> None
         )
     if 2 * cos.shape[-1] > x.shape[-1]:
         raise ValueError(
-            f"cos has {cos.shape[-1]} columns, one per pair of channels, but x has only "
-            f"{x.shape[-1]} channels; the tables must not repeat each angle"
+            f"cos has {cos.shape[-1]} columns, one per pair, and so turns {2 * cos.shape[-1]} "
+            f"channels, but x has only {x.shape[-1]}; the tables must not repeat each angle"
         )
     if cos.dim() not in (2, x.dim()):
         raise ValueError(
@@ -293,7 +295,15 @@ class RotaryEmbedding(PositionalEncoding):
 
     def parameters_at(self, seq_len: int) -> RopeParameters:
         """Frequencies and attention factor in force for a sequence of ``seq_len`` tokens."""
-        return self._schedule(seq_len) if self.length_dependent else self._schedule
+        if not self.length_dependent:
+            return self._schedule
+        parameters = self._schedule(seq_len)
+        if not isinstance(parameters, RopeParameters):
+            raise TypeError(
+                f"the function given as parameters must return RopeParameters, but returned "
+                f"{type(parameters).__name__} for length {seq_len}"
+            )
+        return parameters
 
     def reserve(self, num_positions: int) -> None:
         """Tabulate positions ``0 … num_positions - 1`` now, before a compiled region needs them."""
