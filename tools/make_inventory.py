@@ -40,6 +40,7 @@ NAMES: dict[str, list[tuple[str, str, str]]] = {
         ("ImportError", "exception", "library/exceptions.html#$"),
         ("IndexError", "exception", "library/exceptions.html#$"),
         ("KeyError", "exception", "library/exceptions.html#$"),
+        ("ModuleNotFoundError", "exception", "library/exceptions.html#$"),
         ("RuntimeError", "exception", "library/exceptions.html#$"),
         ("TypeError", "exception", "library/exceptions.html#$"),
         ("ValueError", "exception", "library/exceptions.html#$"),
@@ -65,6 +66,7 @@ NAMES: dict[str, list[tuple[str, str, str]]] = {
     "matplotlib": [
         ("matplotlib.axes.Axes", "class", _AXES),
         ("matplotlib.figure.Figure", "class", _AXES),
+        ("matplotlib.pyplot.subplots", "function", _AXES),
     ],
 }
 

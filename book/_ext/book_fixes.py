@@ -70,23 +70,22 @@ PAGE_FIXES: list[tuple[str, re.Pattern[str], str]] = [
         re.compile(r"<h1>\s*</h1>"),
         "",
     ),
-    (
-        # myst-nb titles every input cell's fold with the same two words; a reader of the page
-        # who cannot see needs no more, but the chevron icon would be read out.
-        "decorative chevrons stay silent",
-        re.compile(r'<i class="fa-solid fa-chevron-down"></i>'),
-        '<i class="fa-solid fa-chevron-down" aria-hidden="true"></i>',
-    ),
 ]
 
 _PICTURE_NAME = re.compile(r"^(?:\.\./)*_(?:images|static)/|^[\w./-]+\.(?:png|svg|jpe?g|gif|webp)$")
 
 
+# Sphinx loads MathJax (1.3 MB) on a page without formulas if a chapter listed below it has some.
+_MATHJAX = re.compile(r"\s*<script[^>]*mathjax/tex-chtml-full\.js[^>]*></script>")
+_HAS_MATH = re.compile(r'class="[^"]*\bmath\b')
+
+
 def fix_page(html: str) -> str:
-    """The page with every entry of ``PAGE_FIXES`` applied; applying it twice changes nothing."""
+    """The page with every fix applied; applying it twice changes nothing."""
     for _, pattern, replacement in PAGE_FIXES:
-        if not (replacement and 'role="region"' in replacement and replacement[:20] in html):
-            html = pattern.sub(replacement, html)
+        html = pattern.sub(replacement, html)
+    if not _HAS_MATH.search(html):
+        html = _MATHJAX.sub("", html)
     return html
 
 
@@ -204,9 +203,10 @@ def on_missing_reference(
     if full is None:
         return None
     entry = domain.objects[full]
-    return domain.resolve_xref(
-        env, node["refdoc"], app.builder, entry.objtype, full, node, contnode
-    ) or domain.resolve_any_xref(env, node["refdoc"], app.builder, full, node, contnode)[0][1]
+    return (
+        domain.resolve_xref(env, node["refdoc"], app.builder, entry.objtype, full, node, contnode)
+        or domain.resolve_any_xref(env, node["refdoc"], app.builder, full, node, contnode)[0][1]
+    )
 
 
 def on_build_finished(app: Sphinx, exception: Exception | None) -> None:
@@ -219,8 +219,9 @@ def on_build_finished(app: Sphinx, exception: Exception | None) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.is_file() or target.stat().st_size != source.stat().st_size:
             shutil.copyfile(source, target)
-    for path in out.rglob("*.map"):  # 3.4 MB of source maps for the theme's scripts
-        path.unlink()
+    unused = [*out.rglob("*.map"), out / "_static" / "scripts" / "fontawesome.js"]
+    for path in unused:  # 3.4 MB of source maps, and the script that no page loads any more
+        path.unlink(missing_ok=True)
     for path in sorted(out.rglob("*.html")):
         before = path.read_text(encoding="utf8")
         after = fix_page(before)
