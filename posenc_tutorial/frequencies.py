@@ -188,7 +188,7 @@ class RopeParameters:
 
     @property
     def rotary_dim(self) -> int:
-        """Number of channels that turn: two per pair."""
+        """Number of channels that turn, two per pair."""
         return 2 * self.inv_freq.numel()
 
 
