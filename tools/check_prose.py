@@ -98,7 +98,7 @@ def _colon_fence(
 
 
 def _line(line: str) -> Iterator[str]:
-    without_maths = re.sub(r"\$[^$]+\$", "M", line)
+    without_maths = re.sub(r"\$[^$]+\$", "Maths", line)
     for role in re.finditer(r"(?<!`)\{([\w:+.-]+)\}`[^`]*`", without_maths):
         if role[1] not in ROLES:
             yield f"the role {role[1]!r} is not among {', '.join(sorted(ROLES))}"
@@ -117,7 +117,7 @@ def several_sentences(text: str) -> bool:
     text = text.strip()
     if text.startswith(("|", "#")) or re.fullmatch(r"\([\w-]+\)=", text):
         return False
-    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", text)  # a link is its text
+    text = re.sub(r"!?\[([^\]])[^\]]*\]\([^)]*\)", r"\1ink", text)  # a link is one word
     text = re.sub(r"<https?://[^>]*>", "address", text)
     text = re.sub(r"^(?:[>\s]*(?:[-*+]|\d+[.)])\s+)+", "", text)  # quote and list marks
     text = re.sub(r"^(\*\*|__|\*|_)(?=\S).+?\1[.:]?\s+", "", text)  # a heading in the line

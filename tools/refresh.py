@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -50,17 +51,17 @@ def execute(path: Path, *, kernel: str = CPU_KERNEL) -> nbformat.NotebookNode:
             allow_errors=False,
             resources={"metadata": {"path": str(work)}},
         )
-        client.execute(env=environment)
+        # What the kernel process itself writes to its terminal is no output of a cell.
+        client.execute(env=environment, stderr=subprocess.DEVNULL)
     for index, cell in enumerate(notebook.cells):
         for output in cell.get("outputs", []):
             if output.output_type == "error":
-                raise CellExecutionError(
-                    f"cell {index} ends in an error", output.ename, output.evalue
-                )
+                message = f"cell {index} ends in {output.ename}: {output.evalue}"
+                raise CellExecutionError(message, output.ename, output.evalue)
     return notebook
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, *, kernel: str = CPU_KERNEL) -> int:
     """Refresh the notebooks; 1 when one of them fails."""
     parser = argparse.ArgumentParser(prog="python -m tools.refresh", description=__doc__)
     parser.add_argument("notebooks", nargs="*", help="default: all in book/")
@@ -74,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{shown(path)}: ", end="", flush=True)
         start = time.perf_counter()
         try:
-            notebook = read(path) if options.no_execute else execute(path)
+            notebook = read(path) if options.no_execute else execute(path, kernel=kernel)
         except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
             print(f"FAILED, nothing written\n{error}")
             failed.append(path)
