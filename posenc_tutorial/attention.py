@@ -127,18 +127,7 @@ def _visible(scores, mask, causal, q_positions, k_positions) -> torch.Tensor | N
     batch, _, n_q, n_k = scores.shape
     if (q_positions is None) != (k_positions is None):
         raise ValueError("give both q_positions and k_positions, or neither")
-    visible = None
-    if mask is not None:
-        if mask.dtype != torch.bool:
-            raise TypeError(f"mask must be bool (True = may attend), got {mask.dtype}")
-        if mask.dim() == 3:
-            mask = mask[:, None]  # (batch, 1, n_q, n_k)
-        if mask.dim() not in (2, 4) or not _broadcasts(mask.shape, scores.shape):
-            raise ValueError(
-                "mask must have shape (n_q, n_k), (batch, n_q, n_k) or (batch, heads, n_q, n_k) "
-                f"and fit scores of shape {tuple(scores.shape)}, got {tuple(mask.shape)}"
-            )
-        visible = mask
+    visible = None if mask is None else _with_heads_axis(mask, scores.shape)
     if causal:
         if q_positions is None:
             if n_q != n_k:
@@ -154,6 +143,19 @@ def _visible(scores, mask, causal, q_positions, k_positions) -> torch.Tensor | N
             past = past[:, None]
         visible = past if visible is None else visible & past
     return visible
+
+
+def _with_heads_axis(mask: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+    """Check that a mask fits scores of ``shape``, and return it ready to broadcast to them."""
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask must be bool (True = may attend), got {mask.dtype}")
+    wide = mask[:, None] if mask.dim() == 3 else mask  # (batch, 1, n_q, n_k)
+    if wide.dim() not in (2, 4) or not _broadcasts(wide.shape, shape):
+        raise ValueError(
+            "mask must have shape (n_q, n_k), (batch, n_q, n_k) or (batch, heads, n_q, n_k) "
+            f"and fit scores of shape {tuple(shape)}, got {tuple(mask.shape)}"
+        )
+    return wide
 
 
 def _broadcasts(shape: torch.Size, to: torch.Size) -> bool:
@@ -250,7 +252,7 @@ class MultiHeadAttention(nn.Module):
             raise TypeError(
                 f"encoding must be a PositionalEncoding (NoPE() for none), got {encoding!r}"
             )
-        if num_heads < 1 or dim % num_heads:
+        if num_heads < 1 or dim < 1 or dim % num_heads:
             raise ValueError(f"num_heads must divide dim, got {num_heads} heads for dim {dim}")
         self.num_heads = num_heads
         self.causal = causal
@@ -296,6 +298,10 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(
                 f"x must have shape (batch, n, {self.query.in_features}), got {tuple(x.shape)}"
             )
+        if context is not None and (context.dim() != 3 or context.shape[-1] != x.shape[-1]):
+            raise ValueError(
+                f"context must have shape (batch, n_k, {x.shape[-1]}), got {tuple(context.shape)}"
+            )
         if context is None and context_positions is not None:
             raise ValueError("context_positions are the positions of a context, and none is given")
         if context is not None and cache is not None:
@@ -309,6 +315,16 @@ class MultiHeadAttention(nn.Module):
             else:
                 positions = torch.arange(n, device=x.device)
         positions = token_positions(positions, batch, n, "positions")
+        if mask is not None and cache is not None:
+            # Checked before the cache grows. A mask for the new keys alone would broadcast over
+            # the cached ones when only one token is new.
+            n_keys = len(cache) + n
+            _with_heads_axis(mask, torch.Size((batch, self.num_heads, n, n_keys)))
+            if mask.shape[-1] != n_keys:
+                raise ValueError(
+                    f"mask must cover {len(cache)} cached and {n} new keys, "
+                    f"got shape {tuple(mask.shape)}"
+                )
         source = x if context is None else context
         q, k, v = self._split(self.query(x)), self._split(self.key(source)), self.value(source)
         v = self._split(v)
