@@ -294,6 +294,37 @@ class MultiHeadAttention(nn.Module):
                 ``context_positions`` without a context; causal cross-attention without
                 ``context_positions``.
         """
+        out, _ = self._attend(x, context, positions, context_positions, mask, cache)
+        return self.out(out.transpose(1, 2).flatten(2))  # heads side by side again
+
+    def weights(
+        self,
+        x: torch.Tensor,
+        *,
+        context: torch.Tensor | None = None,
+        positions: torch.Tensor | None = None,
+        context_positions: torch.Tensor | None = None,
+        mask: torch.Tensor | None = None,
+    ) -> torch.Tensor:
+        """The attention weights of :meth:`forward`, for looking at.
+
+        Args:
+            x: ``(batch, n, dim)``; the other arguments as in :meth:`forward`.
+            context: see :meth:`forward`.
+            positions: see :meth:`forward`.
+            context_positions: see :meth:`forward`.
+            mask: see :meth:`forward`.
+
+        Returns:
+            ``(batch, heads, n, n_k)``; rows sum to 1, or to 0 where nothing is visible.
+
+        Raises:
+            ValueError: as :meth:`forward`.
+        """
+        return self._attend(x, context, positions, context_positions, mask, None)[1]
+
+    def _attend(self, x, context, positions, context_positions, mask, cache):
+        """Output of every head (batch, heads, n, head_dim), and the weights."""
         if x.dim() != 3 or x.shape[-1] != self.query.in_features:
             raise ValueError(
                 f"x must have shape (batch, n, {self.query.in_features}), got {tuple(x.shape)}"
@@ -326,8 +357,11 @@ class MultiHeadAttention(nn.Module):
                     f"got shape {tuple(mask.shape)}"
                 )
         source = x if context is None else context
-        q, k, v = self._split(self.query(x)), self._split(self.key(source)), self.value(source)
-        v = self._split(v)
+        q, k, v = (
+            self._split(self.query(x)),
+            self._split(self.key(source)),
+            self._split(self.value(source)),
+        )
         if context is None:
             k_positions = positions
         elif context_positions is not None:
@@ -335,8 +369,7 @@ class MultiHeadAttention(nn.Module):
                 context_positions, batch, context.shape[1], "context_positions"
             )
         else:
-            out = attention(q, k, v, mask=mask)
-            return self._merge(out)
+            return attention(q, k, v, mask=mask, return_weights=True)
 
         # With parameters that never change, a key is rotated once and cached as it is. With
         # parameters that depend on the length, every key turns anew at every step.
@@ -348,24 +381,19 @@ class MultiHeadAttention(nn.Module):
             k, v, k_positions = cache.keys, cache.values, cache.positions
         if late:
             q, k = self.encoding.rotate_query_key(q, k, positions, k_positions)
-        bias = self.encoding.score_bias(positions, k_positions, q=q)
-        out = attention(
+        return attention(
             q,
             k,
             v,
-            bias=bias,
+            bias=self.encoding.score_bias(positions, k_positions, q=q),
             mask=mask,
             causal=self.causal,
             q_positions=positions,
             k_positions=k_positions,
+            return_weights=True,
         )
-        return self._merge(out)
 
     def _split(self, x: torch.Tensor) -> torch.Tensor:
         """(batch, n, dim) -> (batch, heads, n, head_dim)"""
         batch, n, dim = x.shape
         return x.view(batch, n, self.num_heads, dim // self.num_heads).transpose(1, 2)
-
-    def _merge(self, x: torch.Tensor) -> torch.Tensor:
-        """(batch, heads, n, head_dim) -> (batch, n, dim)"""
-        return self.out(x.transpose(1, 2).flatten(2))
