@@ -43,7 +43,7 @@ def discover(names: Sequence[str] = ()) -> list[Path]:
     return sorted(path for path in FOLDER.glob("*.py") if not path.name.startswith("_"))
 
 
-def run_pytest(tests: Sequence[str], mutant: Path | None, root: Path) -> tuple[int, dict, str]:
+def run_pytest(tests: Sequence[str], mutant: Path | None) -> tuple[int, dict, str]:
     """pytest on some tests with a mutant or without; status, report, printed text."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as folder:
         report = Path(folder) / "report.json"
@@ -55,7 +55,7 @@ def run_pytest(tests: Sequence[str], mutant: Path | None, root: Path) -> tuple[i
         try:
             done = subprocess.run(
                 [*command, *tests],
-                cwd=root,
+                cwd=ROOT,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -70,13 +70,13 @@ def run_pytest(tests: Sequence[str], mutant: Path | None, root: Path) -> tuple[i
     return done.returncode, found, done.stdout
 
 
-def judge(path: Path, root: Path = ROOT) -> Verdict:
+def judge(path: Path) -> Verdict:
     """Run the tests that should notice one mutant."""
     try:
         tests = list(load_mutant(path).TESTS)
     except Exception as error:  # the file itself is wrong, in whatever way
         return Verdict(path.stem, "broken", f"{type(error).__name__}: {error}")
-    status, report, log = run_pytest(tests, path, root)
+    status, report, log = run_pytest(tests, path)
     failures = report.get("failures", [])
     counted = [failure for failure in failures if failure["counts"]]
     if counted:
@@ -109,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
         except Exception:  # judged as broken below
             continue
     print(f"== the tests without a mutant ({len(tests)} named)", flush=True)
-    status, report, log = run_pytest(list(tests), None, ROOT)
+    status, report, log = run_pytest(list(tests), None)
     if status != 0:
         print(log)
         print("these tests fail without a mutant, so they prove nothing with one")
