@@ -49,6 +49,7 @@ _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 _MAX_POSITIONS = ("max_position_embeddings", "n_positions")
 _TEXT_PARTS = ("text_config", "llm_config", "language_config")
 _BLOCKS = ("rope_parameters", "rope_scaling")
+_ANY_ROPE_FIELD = (*_BASE, *_BLOCKS, "global_rope_theta")
 
 # Architectures whose base is a constant of their code: their files have no field for it.
 _FIXED_BASE = {"codegen": 10000.0, "gptj": 10000.0, "roformer": 10000.0}
@@ -190,7 +191,7 @@ def read_rope_config(
     fields = _text_part(_as_dict(config))
     _refuse_other_encodings(fields)
     block = _block(fields, layer_type)
-    rope_type = _rope_type(block)
+    rope_type, base = _rope_type(block), _base(block)
     head_dim = _head_dim(fields, layer_type)
     fraction, rotary_dim = _rotary_part(fields, block, head_dim)
     if rope_type == "proportional":  # its frequencies cover the whole head
@@ -202,7 +203,7 @@ def read_rope_config(
         )
     return RopeConfig(
         rope_type=rope_type,
-        base=_base(block),
+        base=base,
         head_dim=head_dim,
         rotary_fraction=fraction,
         rotary_dim=rotary_dim,
@@ -407,7 +408,7 @@ def _as_dict(config: Any) -> dict[str, Any]:
 
 def _text_part(fields: dict[str, Any]) -> dict[str, Any]:
     """The part about the text model: multimodal files keep it in a dictionary of its own."""
-    if any(fields.get(name) is not None for name in (*_BASE, *_BLOCKS)):
+    if any(fields.get(name) is not None for name in _ANY_ROPE_FIELD):
         return fields
     for name in _TEXT_PARTS:
         if isinstance(fields.get(name), Mapping):
@@ -421,7 +422,7 @@ def _refuse_other_encodings(fields: Mapping[str, Any]) -> None:
     attn_config = fields.get("attn_config")
     flags = [fields, attn_config if isinstance(attn_config, Mapping) else {}]
     kind = fields.get("position_embedding_type")
-    stated = any(fields.get(name) is not None for name in (*_BASE, *_BLOCKS))
+    stated = any(fields.get(name) is not None for name in _ANY_ROPE_FIELD)
     instead = _NOT_ROTARY.get(model_type) if isinstance(model_type, str) else None
     if any(part.get("alibi") is True or part.get("use_alibi") is True for part in flags):
         instead = _ALIBI
@@ -432,6 +433,11 @@ def _refuse_other_encodings(fields: Mapping[str, Any]) -> None:
     if instead is not None:
         raise ValueError(
             f"this model (model_type {model_type!r}) has no rotary positions, but {instead}"
+        )
+    if fields.get("patch_size") is not None and fields.get("vocab_size") is None:
+        raise ValueError(
+            f"this is an image model (model_type {model_type!r}, patch_size "
+            f"{fields['patch_size']!r}), which rotates along two axes; only text models are read"
         )
 
 
@@ -507,7 +513,7 @@ def _with_shared_fields(
     shared = {}
     for names in (_BASE, _FRACTION, _ORIGINAL):
         values = [part[n] for part in (block, fields) for n in names if part.get(n) is not None]
-        if not layered and any(value != values[0] for value in values):
+        if not layered and any(value != values[0] for value in values[1:]):
             raise ValueError(f"{names[0]} is stated with different values: {values}")
         shared[names[0]] = values[0] if values else None
     if shared["rope_theta"] is None:
