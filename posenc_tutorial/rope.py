@@ -129,7 +129,7 @@ def _check_tables(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> None
         raise ValueError(f"cos of shape {tuple(cos.shape)} does not fit x of {tuple(x.shape)}")
 
 
-def rotation_matrix(position: int, inv_freq: torch.Tensor, *, layout: str = "half") -> torch.Tensor:
+def rotation_matrix(position: int, inv_freq: torch.Tensor, *, layout: str) -> torch.Tensor:
     """The rotation of one position as a matrix: ``rotate(x) == R @ x``.
 
     Source: Su et al. 2021, eq. 15, for the interleaved layout, where it is block-diagonal.

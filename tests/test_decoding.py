@@ -84,7 +84,12 @@ class Toy(nn.Module):
         return [KeyValueCache() for _ in self.attention]
 
     def forward(self, tokens, positions=None, *, mask=None, caches=None, layer_positions=None):
-        """layer_positions: what each layer is told, where it differs from the embedding."""
+        """layer_positions: what each layer is told, where it differs from the embedding.
+
+        Without positions every layer counts for itself, continuing its own cache.
+        """
+        if layer_positions is None:
+            layer_positions = [positions] * len(self.attention)
         if positions is None:
             if caches is not None and len(caches[0]):
                 positions = caches[0].next_positions(tokens.shape[1])
@@ -94,7 +99,7 @@ class Toy(nn.Module):
         for index, attend in enumerate(self.attention):
             x = x + attend(
                 self.norms[2 * index](x),
-                positions=positions if layer_positions is None else layer_positions[index],
+                positions=layer_positions[index],
                 mask=mask,
                 cache=None if caches is None else caches[index],
             )
