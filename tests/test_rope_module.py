@@ -345,6 +345,19 @@ def test_reserve_and_growth_give_the_same_rows():
     assert torch.equal(reserved(q, q, positions)[0], grown(q, q, positions)[0])
 
 
+def test_a_table_grown_in_inference_mode_serves_training():
+    rope = RotaryEmbedding(8)
+    q = randn(1, 1, 3, 8)
+    positions = torch.tensor([0, 5000, 9999])
+    with torch.inference_mode():
+        expected = rope(q, q, positions)[0].clone()
+    q.requires_grad_()
+    out, _ = rope(q, q, positions)
+    assert torch.equal(out, expected)
+    out.square().sum().backward()
+    assert torch.allclose(q.grad, 2 * q.detach(), atol=1e-5)
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_negative_positions_turn_backwards(layout):
     rope = RotaryEmbedding(8, layout=layout)
@@ -429,6 +442,15 @@ def test_head_dim_must_be_an_integer(bad):
 def test_base_must_be_positive(base):
     with pytest.raises(ValueError, match="base"):
         RotaryEmbedding(8, base=base)
+
+
+def test_the_base_is_used():
+    # unslothai/unsloth pull 7028: a base that is lost ruins long texts only
+    q = randn(1, 1, 5, 128, dtype=torch.float64)
+    out, _ = RotaryEmbedding(128, base=500000.0)(q, q)
+    assert torch.equal(out, by_hand(q, torch.arange(5), inverse_frequencies(128, 500000.0)))
+    partial, _ = RotaryEmbedding(128, base=500000.0, rotary_dim=64)(q, q)
+    assert torch.equal(partial, by_hand(q, torch.arange(5), inverse_frequencies(64, 500000.0)))
 
 
 def test_parameters_that_contradict_the_other_arguments_are_refused():
