@@ -9,7 +9,7 @@ method                  fastest pair       slowest pair          depends on the 
 ======================  =================  ====================  ========================
 position interpolation  divided by s       divided by s          no
 NTK-aware               unchanged          divided by s          no
-dynamic NTK             unchanged          by up to the length   yes
+dynamic NTK             unchanged          as the length needs   yes
 YaRN, llama3            unchanged          divided by s          no
 LongRoPE                by a tuned factor  by a tuned factor     yes (two lists)
 ======================  =================  ====================  ========================
