@@ -12,7 +12,9 @@ import importlib.util
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from html.parser import HTMLParser
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 from docutils import nodes
@@ -20,6 +22,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
+from sphinx.ext import autodoc
 from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
@@ -165,6 +168,38 @@ def mathjax_files() -> list[tuple[Path, str]]:
     return [(path, path.relative_to(base).as_posix()) for path in files]
 
 
+# ------------------------------------------------------------------- imports of the API pages
+
+
+class NotInstalled(MetaPathFinder):
+    """Make some modules look as if they were not installed.
+
+    Autodoc mocks torch while it imports a module of the package, but reads the bases of a class
+    without the mock. Where torch is installed, that imports the real one, and every later
+    signature names its private modules (``torch._C.Generator``). With this finder on
+    ``sys.meta_path``, before autodoc puts its own in front, a build on such a machine is the
+    build on a machine without torch.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = frozenset(names)
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> None:
+        if fullname.split(".")[0] in self.names:
+            raise ModuleNotFoundError(f"{fullname} takes no part in the build", name=fullname)
+        return None
+
+
+def _not_for_attributes(handler: Callable[..., None]) -> Callable[..., None]:
+    """A docstring handler that leaves constants, attributes and properties alone."""
+
+    def process(app: Sphinx, what: str, *rest: object) -> None:
+        if what not in ("attribute", "data", "property"):
+            handler(app, what, *rest)
+
+    return process
+
+
 # ------------------------------------------------------------------- Sphinx events
 
 
@@ -180,9 +215,24 @@ def on_config(app: Sphinx, config: Config) -> None:
         ]
     app.registry.css_files[:] = [c for c in app.registry.css_files if c[0] != "sphinx-thebe.css"]
 
+    # Napoleon reads "two words: a sentence" on a constant or a property as "type: description".
+    # The package annotates its types, so a colon there is a colon.
+    docstrings = app.events.listeners["autodoc-process-docstring"]
+    docstrings[:] = [
+        listener._replace(handler=_not_for_attributes(listener.handler))
+        if listener.handler.__module__ == "sphinx.ext.napoleon"
+        else listener
+        for listener in docstrings
+    ]
+
+    # A mocked torch.nn.Module brings a __new__(*args, **kwargs), which autodoc would print as the
+    # signature of every class derived from it. This list names what it must not use.
+    autodoc._CLASS_NEW_BLACKLIST.append("sphinx.ext.autodoc.mock._MockObject.__new__")
+
     # The API pages import the package from the checkout: rendering does not install it.
     if str(ROOT) not in sys.path:
         sys.path.insert(0, str(ROOT))
+    sys.meta_path.insert(0, NotInstalled(config.autodoc_mock_imports))
 
     # _config.yml holds the address of the repository and no other one.
     site = pages_address(config.html_theme_options.get("repository_url", ""))
@@ -202,11 +252,8 @@ def on_missing_reference(
     full = resolve_name(node.get("reftarget", ""), list(domain.objects))
     if full is None:
         return None
-    entry = domain.objects[full]
-    return (
-        domain.resolve_xref(env, node["refdoc"], app.builder, entry.objtype, full, node, contnode)
-        or domain.resolve_any_xref(env, node["refdoc"], app.builder, full, node, contnode)[0][1]
-    )
+    links = domain.resolve_any_xref(env, node["refdoc"], app.builder, full, node, contnode)
+    return links[0][1] if links else None
 
 
 def on_build_finished(app: Sphinx, exception: Exception | None) -> None:
