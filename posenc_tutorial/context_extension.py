@@ -458,6 +458,7 @@ def _slowed(plain: torch.Tensor, factor: float, interpolated: torch.Tensor) -> t
 
 
 def check_number(name: str, value: float, *, at_least: float) -> None:
+    """Raise unless ``value`` is a finite number of at least ``at_least``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a finite number >= {at_least:g}, got {value!r}")
     if not (math.isfinite(value) and value >= at_least):
@@ -465,10 +466,12 @@ def check_number(name: str, value: float, *, at_least: float) -> None:
 
 
 def check_factor(factor: float) -> None:
+    """Raise unless ``factor`` is a finite number of at least 1: it says how much longer."""
     check_number("factor", factor, at_least=1.0)
 
 
 def check_length(name: str, length: int, *, at_least: int = 1) -> None:
+    """Raise unless ``length`` is a whole number of tokens, at least ``at_least``."""
     if isinstance(length, bool) or not isinstance(length, int):
         raise TypeError(f"{name} must be an integer >= {at_least} (tokens), got {length!r}")
     if length < at_least:
@@ -476,6 +479,7 @@ def check_length(name: str, length: int, *, at_least: int = 1) -> None:
 
 
 def check_ordered(low_name: str, low: float, high_name: str, high: float) -> None:
+    """Raise unless ``0 < low < high``."""
     check_number(low_name, low, at_least=0.0)
     check_number(high_name, high, at_least=0.0)
     if not 0 < low < high:

@@ -74,7 +74,7 @@ _NOT_ROTARY = {
     "gpt_bigcode": _TABLE,
     "gpt_neo": _TABLE,
     "longt5": _BUCKETS,
-    "mamba": "no positions",
+    "mamba": "a recurrence",
     "mpt": _ALIBI,
     "mt5": _BUCKETS,
     "openai-gpt": _TABLE,
@@ -85,6 +85,8 @@ _NOT_ROTARY = {
     "whisper": _TABLE,
     "xlm-roberta": _TABLE,
 }
+# Scaling in dialects of single models. Leaving it out would be a guess, so it is refused.
+_OTHER_SCALING = ("rotary_scaling_factor", "rope_ratio", "rope_position_scale")
 # Values of position_embedding_type, which files of rotary models may carry as well, unused.
 _OTHER_POSITIONS = ("absolute", "alibi", "learned", "relative_key", "relative_key_query")
 
@@ -138,6 +140,9 @@ def rope_parameters_from_config(
     multimodal model the text part is read. ``"dynamic"`` with an ``alpha`` (Hunyuan) is NTK-aware
     scaling by that number; ``use_dynamic_ntk`` is the rule of the first Qwen models.
 
+    The pair layout (half or interleaved) is no part of this, nor is which layers rotate at all:
+    some models leave every fourth layer without positions (``no_rope_layers``).
+
     Where transformers fills in a default, this function asks: for the base, for the partial
     rotary factor of architectures that have one, and for the original length of yarn, llama3 and
     longrope. Apart from that the two are tested to agree.
@@ -189,7 +194,7 @@ def read_rope_config(
             rule reads (``factor`` and the like), which are checked when parameters are computed.
     """
     fields = _text_part(_as_dict(config))
-    _refuse_other_encodings(fields)
+    _refuse_others(fields)
     block = _block(fields, layer_type)
     rope_type, base = _rope_type(block), _base(block)
     head_dim = _head_dim(fields, layer_type)
@@ -416,8 +421,8 @@ def _text_part(fields: dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def _refuse_other_encodings(fields: Mapping[str, Any]) -> None:
-    """Raise for models that place their tokens in another way than by rotation."""
+def _refuse_others(fields: Mapping[str, Any]) -> None:
+    """Raise for models that place their tokens otherwise, or in a dialect that is not read."""
     model_type = fields.get("model_type")
     attn_config = fields.get("attn_config")
     flags = [fields, attn_config if isinstance(attn_config, Mapping) else {}]
@@ -439,6 +444,9 @@ def _refuse_other_encodings(fields: Mapping[str, Any]) -> None:
             f"this is an image model (model_type {model_type!r}, patch_size "
             f"{fields['patch_size']!r}), which rotates along two axes; only text models are read"
         )
+    for name in _OTHER_SCALING:
+        if fields.get(name) not in (None, 1):
+            raise ValueError(f"{name} is {fields[name]!r}: scaling in this form is not covered")
 
 
 def _block(fields: Mapping[str, Any], layer_type: str | None) -> dict[str, Any]:

@@ -887,6 +887,13 @@ def longrope_with(**change):
             "partial_rotary_factor is missing; models of type 'gpt_neox'",
         ),
         ({"model_type": "dinov3_vit", "patch_size": 16, "rope_theta": 100.0}, "image model"),
+        # nomic-embed and ChatGLM scale in forms of their own
+        (llama(rotary_scaling_factor=2.0), "rotary_scaling_factor is 2.0: .* not covered"),
+        (llama(rope_ratio=50), "rope_ratio is 50: .* not covered"),
+        # Llama 2, whose early files leave the base to the code
+        (llama(rope_theta=None, max_position_embeddings=4096), "rope_theta is missing"),
+        # LLaVA: the text part repeats only what differs from a default
+        ({"text_config": {"model_type": "llama", "vocab_size": 32064}}, "rope_theta is missing"),
         ({}, "rope_theta is missing"),
     ],
 )

@@ -13,7 +13,7 @@ TESTS = [
 
 
 def install() -> None:
-    from posenc_tutorial import context_extension, hf_config
+    from posenc_tutorial import context_extension
     from posenc_tutorial.frequencies import RopeParameters
 
     def mutant(config, seq_len):
