@@ -299,6 +299,22 @@ def test_short_names_resolve_to_the_one_place_where_they_are_defined():
     assert book_fixes.resolve_name("LiBi", names) is None
 
 
+@pytest.mark.parametrize(
+    ("written", "public"),
+    [
+        ("np.ndarray", "numpy.ndarray"),
+        ("nn.Module", "torch.nn.Module"),
+        ("Axes", "matplotlib.axes.Axes"),
+        ("matplotlib.axes._axes.Axes", "matplotlib.axes.Axes"),
+        ("torch.Tensor", "torch.Tensor"),
+        ("unknown", "unknown"),
+        ("np.", "np."),
+    ],
+)
+def test_annotations_are_looked_up_under_their_public_name(written, public):
+    assert book_fixes.public_name(written) == public
+
+
 def test_a_module_can_be_made_to_look_absent():
     finder = book_fixes.NotInstalled(["torch"])
     assert finder.find_spec("torchvision") is None

@@ -65,8 +65,6 @@ NAMES: dict[str, list[tuple[str, str, str]]] = {
     ],
     "matplotlib": [
         ("matplotlib.axes.Axes", "class", _AXES),
-        # Opengraph imports matplotlib where it is installed; autodoc then sees the real name.
-        ("matplotlib.axes._axes.Axes", "class", _AXES.replace("$", "matplotlib.axes.Axes")),
         ("matplotlib.figure.Figure", "class", _AXES),
         ("matplotlib.pyplot.subplots", "function", _AXES),
     ],

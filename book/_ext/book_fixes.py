@@ -126,6 +126,31 @@ def pages_address(repository: str) -> str:
     return f"https://{match[1].lower()}.github.io/{match[2]}/" if match else ""
 
 
+# An annotation such as ``np.ndarray | None`` cannot be evaluated while numpy is mocked, and is then
+# printed as it is written; where matplotlib is installed, opengraph imports it, and autodoc sees
+# the private module that defines Axes. Both are turned into the public name.
+ALIASES = {
+    "np.": "numpy.",
+    "nn.": "torch.nn.",
+    "Axes": "matplotlib.axes.Axes",
+    "matplotlib.axes._axes.Axes": "matplotlib.axes.Axes",
+    "Figure": "matplotlib.figure.Figure",
+    "Tensor": "torch.Tensor",
+    "Callable": "collections.abc.Callable",
+    "Iterable": "collections.abc.Iterable",
+    "Mapping": "collections.abc.Mapping",
+    "Sequence": "collections.abc.Sequence",
+}
+
+
+def public_name(target: str) -> str:
+    """The name under which another project documents what an annotation calls ``target``."""
+    prefix, dot, rest = target.partition(".")
+    if prefix + dot in ALIASES and rest:
+        return ALIASES[prefix + dot] + rest
+    return ALIASES.get(target, target)
+
+
 def resolve_name(target: str, documented: list[str]) -> str | None:
     """The full name that a short reference in a docstring means.
 
@@ -245,12 +270,14 @@ def on_config(app: Sphinx, config: Config) -> None:
 def on_missing_reference(
     app: Sphinx, env: BuildEnvironment, node: nodes.Element, contnode: nodes.Element
 ) -> nodes.Element | None:
-    """Let docstrings use the short names that the package root re-exports."""
+    """Let docstrings and annotations use short names: the package root's, and ``np.`` and kin."""
     if node.get("refdomain") != "py":
         return None
     domain = env.get_domain("py")
     full = resolve_name(node.get("reftarget", ""), list(domain.objects))
     if full is None:
+        # Not ours: intersphinx, which is asked next, looks for the name under which it is public.
+        node["reftarget"] = public_name(node.get("reftarget", ""))
         return None
     links = domain.resolve_any_xref(env, node["refdoc"], app.builder, full, node, contnode)
     return links[0][1] if links else None
@@ -282,6 +309,6 @@ def on_build_finished(app: Sphinx, exception: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("config-inited", on_config, priority=100)
-    app.connect("missing-reference", on_missing_reference)
+    app.connect("missing-reference", on_missing_reference, priority=400)  # before intersphinx
     app.connect("build-finished", on_build_finished, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
