@@ -88,9 +88,12 @@ def rotate(
         Same shape and dtype as ``x``. Half-precision ``x`` is rotated in float32 and rounded once.
 
     Raises:
+        TypeError: ``x`` is not floating-point.
         ValueError: an unknown layout; tables that do not fit each other or ``x``.
     """
     _check_layout(layout)
+    if not x.is_floating_point():
+        raise TypeError(f"x must be floating-point, got {x.dtype}: a rotation has no whole numbers")
     _check_tables(x, cos, sin)
     pairs = cos.shape[-1]
     turning, still = x[..., : 2 * pairs], x[..., 2 * pairs :]

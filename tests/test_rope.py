@@ -450,6 +450,13 @@ def test_cos_and_sin_must_have_one_shape():
         rotate(randn(5, 8), cos, sin[:1])
 
 
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.bool, torch.complex64])
+def test_x_of_whole_or_complex_numbers_is_refused(dtype):
+    # torch.tensor([[1, 0, 0, 0]]) would come back rounded to whole numbers
+    with pytest.raises(TypeError, match=str(dtype).removeprefix("torch.")):
+        rotate(torch.ones(1, 4).to(dtype), *table([1], 4))
+
+
 @pytest.mark.parametrize("layout", ["halves", "", None, "HALF"])
 def test_unknown_layouts_are_refused(layout):
     cos, sin = table(range(5), 8)
