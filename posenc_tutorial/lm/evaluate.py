@@ -16,6 +16,7 @@ def loss_by_position(
     length: int,
     chunk: int = 1024,
     num_chunks: int = 64,
+    positions: torch.Tensor | None = None,
     batch_bytes: int = 16384,
 ) -> torch.Tensor:
     """Mean loss at every position of windows of ``length`` bytes.
@@ -25,11 +26,12 @@ def loss_by_position(
     compared.
 
     Args:
-        model: on any device; called with positions ``0 … length - 1``.
+        model: on any device.
         data: ``(n,)``, uint8.
         length: bytes per window; must divide ``chunk``.
         chunk: bytes per chunk.
         num_chunks: number of chunks.
+        positions: ``(length,)``, where the bytes of every window stand; default ``0 … length-1``.
         batch_bytes: about so many bytes are run at a time.
 
     Returns:
@@ -49,12 +51,44 @@ def loss_by_position(
     total = torch.zeros(length, dtype=torch.float64)
     rows = max(1, batch_bytes // length)
     for x, y in zip(inputs.split(rows), targets.split(rows), strict=True):
-        logits = model(x.to(device))
+        logits = model(x.to(device), positions=positions)
         loss = nn.functional.cross_entropy(
             logits.flatten(0, 1), y.long().to(device).flatten(), reduction="none"
         )
         total += loss.view(-1, length).sum(0).cpu().double()
     return total / len(inputs)
+
+
+@torch.no_grad()
+def attention_maps(
+    model: LanguageModel, tokens: torch.Tensor, *, positions: torch.Tensor | None = None
+) -> torch.Tensor:
+    """The attention weights of every layer and head.
+
+    Args:
+        model: on any device.
+        tokens: ``(batch, n)``, integers 0 … 255.
+        positions: ``(n,)`` or ``(batch, n)``; default ``0 … n-1``.
+
+    Returns:
+        ``(layers, batch, heads, n, n)``, on the model's device.
+    """
+    if positions is None:
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+    maps = []
+
+    def look(layer, args, kwargs):
+        maps.append(layer.weights(*args, positions=kwargs["positions"], mask=kwargs["mask"]))
+
+    hooks = [
+        block.attention.register_forward_pre_hook(look, with_kwargs=True) for block in model.blocks
+    ]
+    try:
+        model(tokens, positions=positions)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return torch.stack(maps)
 
 
 def mean_loss(model: LanguageModel, data: torch.Tensor, *, length: int, **options) -> float:

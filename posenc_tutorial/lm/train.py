@@ -19,6 +19,7 @@ def train(
     batch_size: int = 32,
     learning_rate: float = 3e-3,
     warmup: int = 50,
+    positions: torch.Tensor | None = None,
     seed: int = 0,
 ) -> list[float]:
     """Minimise the next-byte loss with AdamW; warm-up, then a cosine down to a tenth.
@@ -26,11 +27,12 @@ def train(
     Args:
         model: trained in place, on the device it is on.
         data: ``(n,)``, uint8.
-        length: bytes per window. The model never sees a position beyond ``length - 1``.
+        length: bytes per window.
         steps: number of updates.
         batch_size: windows per update.
         learning_rate: at its peak.
         warmup: steps of linear warm-up.
+        positions: ``(length,)``, where the bytes of every window stand; default ``0 … length-1``.
         seed: decides which windows are drawn, on every device alike.
 
     Returns:
@@ -58,7 +60,7 @@ def train(
             group["lr"] = learning_rate * min(1.0, (step + 1) / max(1, warmup)) * decay
         starts = torch.randint(data.numel() - length, (batch_size, 1), generator=generator)
         tokens = data[starts + window].long().to(device)  # (batch, length + 1)
-        logits = model(tokens[:, :-1])
+        logits = model(tokens[:, :-1], positions=positions)
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
         optimiser.zero_grad()
         loss.backward()
