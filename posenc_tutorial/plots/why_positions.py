@@ -38,7 +38,7 @@ def attention_shapes(n: int, dim: int, key_dim: int, value_dim: int, ax: Axes | 
         The axes.
     """
     with style():
-        ax = new_axes(ax, figsize=(7.2, 4.0))
+        ax = new_axes(ax, figsize=(6.8, 3.9))
         unit = 0.3
         boxes = {
             "X": (1.0, 2.4, n, dim, GREY, f"{n} × {dim}"),
@@ -130,7 +130,7 @@ def weight_tables(
     """
     with style():
         if axes is None:
-            _, axes = plt.subplots(1, len(tables), figsize=(3.4 * len(tables), 3.1))
+            _, axes = plt.subplots(1, len(tables), figsize=(2.9 * len(tables), 2.7))
         axes = np.atleast_1d(axes)
         for ax, table, names in zip(axes, tables, words, strict=True):
             _numbered(ax, np.asarray(table), SEQUENTIAL, 0.0, 1.0)
@@ -164,7 +164,7 @@ def equivariance_square(
     """
     with style():
         if axes is None:
-            figure, axes = plt.subplots(2, 2, figsize=(7.2, 4.9))
+            figure, axes = plt.subplots(2, 2, figsize=(6.4, 4.5))
             figure.get_layout_engine().set(wspace=0.16, hspace=0.12)
         order = list(order)
         limit = max(np.abs(a).max() for a in (x, y, y_of_shuffled))
@@ -238,7 +238,7 @@ def causal_counter(
     with style():
         if axes is None:
             _, axes = plt.subplots(
-                1, 2, figsize=(7.2, 3.2), gridspec_kw={"width_ratios": [1, 1.25]}
+                1, 2, figsize=(6.6, 3.0), gridspec_kw={"width_ratios": [1, 1.25]}
             )
         left, right = axes
         hidden = np.triu(np.ones_like(weights, dtype=bool), k=1)
