@@ -118,6 +118,27 @@ def test_cited_works_are_in_the_bibliography(page):
     assert keys <= set(bibliography_keys())
 
 
+def labels(page: str) -> list[str]:
+    """The targets that a page defines: headings, equations, theorems, figures of cells."""
+    path = source(page)
+    words = text(page)
+    found = re.findall(r"^\(([\w-]+)\)=$", words, re.M)
+    found += re.findall(r"^\$\$ ?\(([\w-]+)\)$", words, re.M)
+    found += re.findall(r"^:(?:label|name): ([\w-]+)$", words, re.M)
+    if path.suffix == ".ipynb":
+        for cell in json.loads(path.read_text(encoding="utf8"))["cells"]:
+            figure = cell["metadata"].get("mystnb", {}).get("figure", {})
+            found += [figure["name"]] if "name" in figure else []
+    return found
+
+
+def test_no_label_is_defined_twice():
+    everywhere = [(label, page) for page in ALL_PAGES for label in labels(page)]
+    names = [label for label, _ in everywhere]
+    twice = sorted((label, page) for label, page in everywhere if names.count(label) > 1)
+    assert not twice
+
+
 @pytest.mark.parametrize("page", ALL_PAGES)
 def test_pages_describe_themselves_to_search_engines(page):
     path = source(page)
@@ -308,7 +329,6 @@ def test_short_names_resolve_to_the_one_place_where_they_are_defined():
         ("matplotlib.axes._axes.Axes", "matplotlib.axes.Axes"),
         ("torch.Tensor", "torch.Tensor"),
         ("unknown", "unknown"),
-        ("np.", "np."),
     ],
 )
 def test_annotations_are_looked_up_under_their_public_name(written, public):
