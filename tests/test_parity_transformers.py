@@ -234,9 +234,7 @@ def test_gpt_neox_is_the_half_layout_of_the_first_channels(fraction):
     config = GPTNeoXConfig(
         hidden_size=128,
         num_attention_heads=2,
-        rope_parameters=dict(
-            rope_type="default", rope_theta=1e4, partial_rotary_factor=fraction
-        ),
+        rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=fraction),
     )
     q, k = randn(1, 2, N, 64), randn(1, 2, N, 64, seed=1)
     cos, sin = neox.GPTNeoXRotaryEmbedding(config)(q, torch.arange(N)[None])
@@ -377,9 +375,7 @@ def test_mpt_builds_the_last_row(heads):
 )
 def test_buckets_of_every_distance(bidirectional, num_buckets, max_distance):
     relative = torch.arange(-5000, 5001)
-    kinds = dict(
-        bidirectional=bidirectional, num_buckets=num_buckets, max_distance=max_distance
-    )
+    kinds = dict(bidirectional=bidirectional, num_buckets=num_buckets, max_distance=max_distance)
     theirs = t5.T5Attention._relative_position_bucket(relative, **kinds)
     assert torch.equal(t5_bucket(relative, **kinds), theirs)
 

@@ -124,9 +124,7 @@ def test_buckets_are_in_range_monotone_and_signed(half, extra, bidirectional):
     assert before[: per_side // 2].tolist() == list(range(per_side // 2))
     assert int(before.min()) == 0
     assert int(before.max()) == per_side - 1
-    assert torch.equal(
-        before[max_distance:], torch.full_like(before[max_distance:], per_side - 1)
-    )
+    assert torch.equal(before[max_distance:], torch.full_like(before[max_distance:], per_side - 1))
     if bidirectional:
         assert torch.equal(after[1:], before[1:] + per_side)
     else:

@@ -583,9 +583,7 @@ def test_query_and_all_keys_share_the_parameters_of_the_current_length():
     n = 33
     q, k = randn(1, 2, n, 8, dtype=torch.float64), randn(1, 2, n, 8, seed=1, dtype=torch.float64)
     full_q, full_k = rope(q, k)
-    step_q, step_k = rope.rotate_query_key(
-        q[:, :, -1:], k, torch.tensor([n - 1]), torch.arange(n)
-    )
+    step_q, step_k = rope.rotate_query_key(q[:, :, -1:], k, torch.tensor([n - 1]), torch.arange(n))
     assert torch.equal(step_q, full_q[:, :, -1:])
     assert torch.equal(step_k, full_k)
     # Keys cached at the base of their own length give other scores (up to 0.9 in the report).

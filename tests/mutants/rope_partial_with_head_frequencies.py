@@ -21,7 +21,6 @@ def install() -> None:
 
     correct = RotaryEmbedding.__init__
 
-
     def mutant(self, head_dim, *, base=10000.0, rotary_dim=None, parameters=None, **kwargs):
         if parameters is None and rotary_dim is not None:
             frequencies = inverse_frequencies(head_dim, base)[: rotary_dim // 2]
