@@ -231,13 +231,20 @@ class PositionTable(nn.Module):
 
         Args:
             positions: any shape, integers. Outside a compiled region the table grows as needed,
-                and negative or fractional positions are computed directly. Inside one, positions
-                must lie in the table: call :meth:`reserve` beforehand.
+                and negative, fractional and far-off positions are computed directly. Inside one,
+                positions must lie in the table: call :meth:`reserve` beforehand.
 
         Returns:
             ``(*positions.shape, width)``, float32, on the positions' device.
+
+        Raises:
+            RuntimeError: inside a compiled region, a position outside the table.
+            TypeError: a dtype that cannot hold positions, or fractional positions inside a
+                compiled region.
         """
         if torch.compiler.is_compiling():
+            if positions.is_floating_point():
+                raise TypeError(f"a compiled region needs integer positions, got {positions.dtype}")
             inside = (positions >= 0) & (positions < self.rows.shape[0])
             torch._assert_async(
                 inside.all(),
@@ -251,5 +258,8 @@ class PositionTable(nn.Module):
             positions = positions.long()  # unsigned and narrow integers count like any other
         if positions.is_floating_point() or int(positions.min()) < 0:
             return self._build(positions).to(positions.device)
-        self.reserve(int(positions.max()) + 1)
+        end, num_rows = int(positions.max()) + 1, self.rows.shape[0]
+        if end > max(2 * num_rows, 2 * positions.numel()):
+            return self._build(positions).to(positions.device)
+        self.reserve(end)
         return self.rows.to(positions.device)[positions]

@@ -373,3 +373,19 @@ def test_gradients_pass_through_unchanged():
     x = torch.zeros(1, 6, 64, requires_grad=True)
     SinusoidalEncoding(64).add_to_input(x, FAR).sum().backward()
     assert torch.equal(x.grad, torch.ones_like(x))
+
+
+def test_a_single_far_position_does_not_fill_the_memory():
+    encoding = SinusoidalEncoding(8)
+    far = torch.tensor([2**22])
+    rows = encoding.add_to_input(torch.zeros(1, 1, 8), far)[0]
+    assert torch.equal(rows, sinusoidal_table(far, 8))
+    assert encoding.table.rows.shape[0] < 2**16
+
+
+def test_a_text_that_grows_token_by_token_stays_in_the_table():
+    encoding = SinusoidalEncoding(8)
+    start = encoding.table.rows.shape[0]
+    for p in range(start - 1, start + 2):
+        encoding.add_to_input(torch.zeros(1, 1, 8), torch.tensor([p]))
+    assert encoding.table.rows.shape[0] == 2 * start
