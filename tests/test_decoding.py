@@ -7,6 +7,8 @@ made of the same tokens at the same positions.
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from torch import nn
@@ -124,19 +126,23 @@ class Toy(nn.Module):
         return logits
 
 
-def build(name_or_encoding, dtype=torch.float64, layers=2):
+@functools.cache
+def build(name, dtype=torch.float64):
+    """One model for each encoding. Nothing in it changes, so the tests share it."""
+    return toy(ENCODINGS[name](), dtype)
+
+
+def toy(encoding, dtype=torch.float64, layers=2):
     """Every table is filled with numbers large enough to matter."""
     torch.manual_seed(0)
-    encoding = name_or_encoding
-    if isinstance(encoding, str):
-        encoding = ENCODINGS[encoding]()
     model = Toy(encoding, layers).to(dtype)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in encoding.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator))
-        for attend in model.attention:  # sharp attention, or position hardly moves the output
+        for attend in model.attention:  # sharp and loud, or position hardly moves the output
             attend.query.weight.mul_(4)
+            attend.out.weight.mul_(4)
     return model.eval()
 
 
@@ -158,9 +164,9 @@ def _without_gradients():
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
-@pytest.mark.parametrize("chunks", [[1] * N, [6, 1, 1, 1, 1, 1, 1], [5, 4, 3], [1, 11], [N]])
+@pytest.mark.parametrize("chunks", [[1] * N, [6, 1, 1, 1, 1, 1, 1], [5, 4, 3]])
 def test_cached_decoding_equals_one_full_pass(name, chunks):
-    for dtype, limit in ((torch.float64, 1e-12), (torch.float32, 2e-5)):
+    for dtype, limit in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
         model, text = build(name, dtype), tokens()
         full = model(text)
         caches = model.caches()
@@ -394,7 +400,7 @@ SCHEDULES = {"dynamic ntk": dynamic, "longrope": two_lists}
 
 
 def scheduled(name, layers, dtype=torch.float64):
-    return build(RotaryEmbedding(HEAD_DIM, parameters=SCHEDULES[name]), dtype, layers)
+    return toy(RotaryEmbedding(HEAD_DIM, parameters=SCHEDULES[name]), dtype, layers)
 
 
 def decoded(model, text, chunks=None):
@@ -430,7 +436,7 @@ def test_keys_rotated_at_their_own_length_would_be_seen(name):
             inner = model.encoding
             return inner.rotate_query_key(q, k, q_positions, k_positions)
 
-    stale = build(Stale(HEAD_DIM), layers=1)
+    stale = toy(Stale(HEAD_DIM), layers=1)
     wrong = decoded(stale, text)
     assert gap(wrong[:, :ORIGINAL], expected[:, :ORIGINAL]) < 1e-12
     assert gap(wrong, expected) > 1e-2
@@ -452,7 +458,7 @@ def test_two_layers_decode_exactly_when_the_length_is_fixed_for_the_sequence(nam
     """Parameters computed once, for the length the text will reach: the documented remedy."""
     fixed = RotaryEmbedding(HEAD_DIM, parameters=SCHEDULES[name](total))
     assert not fixed.length_dependent
-    model, text = build(fixed), tokens(n=total)
+    model, text = toy(fixed), tokens(n=total)
     whole = scheduled(name, layers=2)(text)
     assert gap(model(text), whole) < 1e-12
     assert gap(decoded(model, text), whole) < 1e-12
@@ -468,11 +474,9 @@ def test_two_layers_beyond_the_original_length_keep_hidden_states_of_older_param
     the original length still sees only states that are older, and differs already.
     """
     model, text = scheduled(name, layers=2), tokens(n=2 * ORIGINAL + 3)
-    one = scheduled(name, layers=1)
     stepwise, fresh = decoded(model, text), fresh_last_rows(model, text)
     assert gap(stepwise[:, :ORIGINAL], fresh[:, :ORIGINAL]) < 1e-12
     assert gap(stepwise[:, ORIGINAL:], fresh[:, ORIGINAL:]) > 1e-3
-    assert gap(decoded(one, text), fresh_last_rows(one, text)) < 1e-12  # the same with one layer
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
