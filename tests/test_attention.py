@@ -311,6 +311,20 @@ def test_an_infinite_bias_forbids_like_a_mask():
     )
 
 
+def test_a_bias_that_forbids_everything_returns_zeros_too():
+    q, k, v = (tensor.requires_grad_() for tensor in qkv())
+    bias = torch.zeros(HEADS, N, N, dtype=torch.float64)
+    bias[:, 1] = -math.inf
+    bias[:, 3, 1:] = -math.inf
+    mask = torch.ones(N, N, dtype=torch.bool)
+    mask[3, 0] = False  # what the bias leaves to query 3, the mask takes
+    out, weights = attention(q, k, v, bias=bias, mask=mask, return_weights=True)
+    out.square().sum().backward()
+    assert not out[:, :, [1, 3]].any() and not weights[:, :, [1, 3]].any()
+    for tensor in (out, weights, q.grad, k.grad, v.grad):
+        assert bool(torch.isfinite(tensor).all())
+
+
 def test_gradcheck():
     q, k, v = (tensor.requires_grad_() for tensor in qkv(3, 4))
     bias = random(HEADS, 3, 4, seed=9).requires_grad_()
@@ -415,6 +429,14 @@ def test_a_bias_that_does_not_fit_is_rejected(shape):
     ):
         with pytest.raises(ValueError, match="bias"):
             call(torch.zeros(shape, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64])
+def test_a_bias_must_be_floating_point(dtype):
+    """A bool bias is a mask in the wrong place: added, it would hide nothing."""
+    q, k, v = qkv()
+    with pytest.raises(TypeError, match="bias"):
+        attention(q, k, v, bias=torch.ones(HEADS, N, N).to(dtype))
 
 
 def test_two_dimensional_inputs_are_rejected():
@@ -692,6 +714,17 @@ def test_given_positions_override_the_count():
     module(random(BATCH, 1, DIM), positions=torch.tensor([[9], [40]]), cache=cache)
     assert encoding.seen[-1][0] == [[9], [40]]
     assert cache.next_positions(1).tolist() == [[10], [41]]
+
+
+def test_a_decoding_loop_may_count_its_own_positions_in_place():
+    """The cache keeps the values it was given, not the caller's tensor."""
+    module, cache = layer(RotaryEmbedding(HEAD_DIM)), KeyValueCache()
+    x, position = random(BATCH, 4, DIM), torch.tensor([0])
+    for step in range(4):
+        out = module(x[:, step : step + 1], positions=position, cache=cache)
+        position += 1
+    assert cache.positions.tolist() == [[0, 1, 2, 3]] * BATCH
+    torch.testing.assert_close(out, module(x)[:, -1:], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("length", [1, 2, 7])

@@ -206,6 +206,10 @@ def test_random_rows_have_the_spread_of_the_table():
     assert new.unique(dim=0).shape[0] == 350  # not one row copied
 
 
+def test_random_rows_of_a_table_of_one_number_are_finite():
+    assert bool(torch.isfinite(table(1, 1).resized(3, "random").weight).all())
+
+
 @pytest.mark.parametrize("mode", ["random", "tile"])
 def test_shrinking_keeps_the_first_rows(mode):
     encoding = table(9, 4)

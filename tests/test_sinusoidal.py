@@ -299,6 +299,15 @@ def from_meta(module):
     return built.to_empty(device="cpu")
 
 
+def with_assigned_weights(module):
+    """Built without memory, then given the tensors of a checkpoint, which has no table."""
+    with torch.device("meta"):
+        model = torch.nn.Sequential(SinusoidalEncoding(64), torch.nn.Linear(64, 2))
+    weights = torch.nn.Sequential(SinusoidalEncoding(64), torch.nn.Linear(64, 2)).state_dict()
+    model.load_state_dict(weights, assign=True)
+    return model[0]
+
+
 TREATMENTS = {
     "bfloat16": lambda module: module.bfloat16(),
     "half": lambda module: module.half(),
@@ -309,6 +318,7 @@ TREATMENTS = {
     "deepcopy after bfloat16": lambda module: copy.deepcopy(module.bfloat16()),
     "pickle": round_trip,
     "meta and to_empty": from_meta,
+    "meta and assigned weights": with_assigned_weights,
     "to_empty": lambda module: module.to_empty(device="cpu"),
     "inside a model": lambda module: torch.nn.Sequential(module).bfloat16()[0],
 }
@@ -359,6 +369,12 @@ def test_a_grown_table_equals_a_fresh_one():
     module = SinusoidalEncoding(64)
     for n in (10, 5000, 10, 9000, 3):
         assert torch.equal(encode(module, torch.arange(n)), sinusoidal_table(n, 64))
+
+
+def test_a_position_far_out_needs_no_table_that_long():
+    """Any offset is a position: nobody should pay for the rows before it."""
+    positions = torch.tensor([0, 10**9, 10**12])
+    assert torch.equal(encode(SinusoidalEncoding(64), positions), sinusoidal_table(positions, 64))
 
 
 def test_shapes_that_do_not_fit_are_rejected():
