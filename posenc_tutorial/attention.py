@@ -33,6 +33,8 @@ def attention_scores(
         float32, so a far token's bias is not rounded away.
 
     Raises:
+        TypeError: a bias that is not floating-point. A bool mask added to the scores would be a
+            preference for 1 over 0, and would hide nothing.
         ValueError: shapes that do not fit, with both shapes.
     """
     if q.dim() != 4 or k.dim() != 4:
@@ -47,8 +49,11 @@ def attention_scores(
         )
     if scale is None:
         scale = 1 / math.sqrt(q.shape[-1])
-    scores = scale * (q @ k.transpose(-2, -1))  # (batch, heads, n_q, n_k)
+    # The queries are scaled first: in float16 the unscaled products can pass 65504 and be inf.
+    scores = (scale * q) @ k.transpose(-2, -1)  # (batch, heads, n_q, n_k)
     if bias is not None:
+        if not bias.is_floating_point():
+            raise TypeError(f"bias must be floating-point (a bool is a mask), got {bias.dtype}")
         if bias.dim() not in (3, 4) or not _broadcasts(bias.shape, scores.shape):
             raise ValueError(
                 f"bias must have shape (heads, n_q, n_k) or (batch, heads, n_q, n_k) and fit "
@@ -98,7 +103,7 @@ def attention(
         taken in float32.
 
     Raises:
-        TypeError: a mask that is not bool.
+        TypeError: a mask that is not bool, or a bias that is not floating-point.
         ValueError: shapes that do not fit; only one kind of positions; ``causal`` with different
             lengths and no positions.
     """
@@ -110,14 +115,13 @@ def attention(
         )
     visible = _visible(scores, mask, causal, q_positions, k_positions)
     wide = torch.promote_types(scores.dtype, torch.float32)
-    if visible is None:
-        weights = torch.softmax(scores, dim=-1, dtype=wide)
-    else:
-        # A row with nothing to see would be a softmax over -inf only: nan. Such rows are
-        # computed as if all were visible, and then set to zero.
-        blind = ~visible.any(dim=-1, keepdim=True)
-        scores = scores.masked_fill(~(visible | blind), float("-inf"))
-        weights = torch.softmax(scores, dim=-1, dtype=wide).masked_fill(~visible, 0.0)
+    if visible is not None:
+        scores = scores.masked_fill(~visible, -math.inf)
+    # A row with nothing to see would be a softmax over -inf only: nan. Such rows are computed
+    # as if all were visible and equal, and then set to zero.
+    blind = (scores == -math.inf).all(dim=-1, keepdim=True)
+    weights = torch.softmax(scores.masked_fill(blind, 0.0), dim=-1, dtype=wide)
+    weights = weights.masked_fill(blind, 0.0)
     out = weights.to(v.dtype) @ v
     return (out, weights) if return_weights else out
 
@@ -211,7 +215,8 @@ class KeyValueCache:
         Raises:
             ValueError: a batch size other than the cache's.
         """
-        positions = positions.expand(keys.shape[0], -1)
+        # A copy: a decoding loop may count its own tensor up in place.
+        positions = positions.expand(keys.shape[0], -1).clone()
         if self.keys is None:
             self.keys, self.values, self.positions = keys, values, positions
             return

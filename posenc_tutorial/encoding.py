@@ -6,6 +6,14 @@ import torch
 from torch import nn
 
 
+def check_input(x: torch.Tensor, dim: int) -> None:
+    """Raise unless ``x`` are floating-point embeddings of shape ``(batch, n, dim)``."""
+    if x.dim() != 3 or x.shape[-1] != dim:
+        raise ValueError(f"x must have shape (batch, n, {dim}), got {tuple(x.shape)}")
+    if not x.is_floating_point():
+        raise TypeError(f"x must be floating-point embeddings, got {x.dtype}")
+
+
 class PositionalEncoding(nn.Module):
     """Base class of all encodings. Every hook passes through, so the base class is NoPE.
 

@@ -242,6 +242,9 @@ class PositionTable(nn.Module):
             TypeError: a dtype that cannot hold positions, or fractional positions inside a
                 compiled region.
         """
+        if self.rows.is_meta and not positions.is_meta:
+            # Weights came by load_state_dict(assign=True), which knows nothing of this table.
+            self._fill(self.rows.shape[0], positions.device)
         if torch.compiler.is_compiling():
             if positions.is_floating_point():
                 raise TypeError(f"a compiled region needs integer positions, got {positions.dtype}")

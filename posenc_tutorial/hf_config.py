@@ -163,9 +163,9 @@ def rope_parameters_from_config(
     Raises:
         FileNotFoundError: no such file.
         TypeError: ``config`` is none of the above, or ``seq_len`` is not an integer.
-        ValueError: a field that is missing, absurd or contradictory, named with its value; an
-            unknown rope type; several layer types and none chosen; a model without rotary
-            positions (GPT-2, BERT, T5, MPT, BLOOM, …).
+        ValueError: a file that is not JSON; a field that is missing, absurd or contradictory,
+            named with its value; an unknown rope type; several layer types and none chosen; a
+            model without rotary positions (GPT-2, BERT, T5, MPT, BLOOM, …).
 
     Warns:
         UserWarning: yarn or longrope state a ``factor`` that is not ``max_position_embeddings /
@@ -398,7 +398,10 @@ def _as_dict(config: Any) -> dict[str, Any]:
     if isinstance(config, (str, Path)):
         path = Path(config)
         path = path / "config.json" if path.is_dir() else path
-        config = json.loads(path.read_text(encoding="utf-8"))
+        try:
+            config = json.loads(path.read_text(encoding="utf-8-sig"))  # with or without its mark
+        except ValueError as error:
+            raise ValueError(f"{path} is not a JSON file in UTF-8: {error}") from error
         if not isinstance(config, dict):
             raise ValueError(f"{path} must hold a JSON object, got {type(config).__name__}")
     elif hasattr(config, "to_dict"):

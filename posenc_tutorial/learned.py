@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from .encoding import PositionalEncoding
+from .encoding import PositionalEncoding, check_input
 from .frequencies import token_positions
 
 _MODES = ("linear", "half_pixel", "random", "tile")
@@ -56,17 +56,21 @@ class LearnedEncoding(PositionalEncoding):
             ``(batch, n, dim)``, in the dtype of ``x``.
 
         Raises:
-            IndexError: a position below 0 or past the end of the table.
-            TypeError: positions that are not integers.
+            IndexError: a position below 0 or past the end of the table. (In a compiled region
+                a RuntimeError, since the positions have no Python values there.)
+            TypeError: positions that are not integers; ``x`` that is not floating-point.
             ValueError: positions or width that do not fit ``x``.
         """
-        batch, n, dim = x.shape
-        if dim != self.weight.shape[1]:
-            raise ValueError(f"x has width {dim}, the table {self.weight.shape[1]}")
-        positions = token_positions(positions, batch, n)
+        check_input(x, self.weight.shape[1])
+        positions = token_positions(positions, x.shape[0], x.shape[1])
         if positions.is_floating_point():
             raise TypeError(f"a table needs integer positions, got {positions.dtype}")
-        if positions.numel():
+        if torch.compiler.is_compiling():
+            inside = (positions >= 0) & (positions < self.max_positions)
+            torch._assert_async(
+                inside.all(), f"a position lies outside the table of {self.max_positions} positions"
+            )
+        elif positions.numel():
             low, high = int(positions.min()), int(positions.max())
             if low < 0 or high >= self.max_positions:
                 wrong = low if low < 0 else high
@@ -118,7 +122,7 @@ class LearnedEncoding(PositionalEncoding):
             )[0].T.to(old.dtype)
         elif mode == "random":
             fresh = torch.randn(max(new_max_positions - size, 0), old.shape[1]).to(old)
-            new = torch.cat([old[:new_max_positions], fresh * old.std()])
+            new = torch.cat([old[:new_max_positions], fresh * old.std(correction=0)])
         else:
             new = old[torch.arange(new_max_positions, device=old.device) % size]
         resized = LearnedEncoding(new_max_positions, old.shape[1])

@@ -141,10 +141,10 @@ def t5_bucket(
         ValueError: too few buckets, an odd number of them in both directions, or a
             ``max_distance`` that leaves no room for the logarithmic part.
     """
-    if not isinstance(relative_position, torch.Tensor) or (
-        relative_position.is_floating_point() or relative_position.dtype == torch.bool
-    ):
+    if as_positions(relative_position, "relative_position").is_floating_point():
         raise TypeError("relative_position must be a tensor of integers, key minus query")
+    if not isinstance(num_buckets, int):
+        raise TypeError(f"num_buckets must be an integer, got {num_buckets!r}")
     directions = 2 if bidirectional else 1
     if num_buckets < 2 * directions or num_buckets % directions:
         raise ValueError(
@@ -153,8 +153,8 @@ def t5_bucket(
         )
     buckets = num_buckets // directions
     exact = buckets // 2
-    if max_distance <= exact:
-        raise ValueError(f"max_distance must be > {exact}, got {max_distance}")
+    if not exact < max_distance < math.inf:
+        raise ValueError(f"max_distance must be finite and > {exact}, got {max_distance}")
     relative_position = relative_position.long()
     if bidirectional:
         offset = buckets * (relative_position > 0).long()

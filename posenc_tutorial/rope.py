@@ -138,7 +138,7 @@ def rotation_matrix(position: int, inv_freq: torch.Tensor, *, layout: str) -> to
     Source: Su et al. 2021, eq. 15, for the interleaved layout, where it is block-diagonal.
 
     Args:
-        position: tokens, may be negative.
+        position: tokens, may be negative or fractional.
         inv_freq: ``(rotary_dim/2,)``, radians per token.
         layout: ``"half"`` or ``"interleaved"``.
 
@@ -149,7 +149,8 @@ def rotation_matrix(position: int, inv_freq: torch.Tensor, *, layout: str) -> to
         ValueError: an unknown layout, or frequencies out of range.
     """
     _check_layout(layout)
-    theta = angles(torch.tensor(position, device="cpu"), inv_freq)  # (pairs,)
+    position = torch.tensor(position, dtype=torch.float64, device="cpu")
+    theta = angles(position, inv_freq)  # (pairs,)
     cos, sin = theta.cos(), theta.sin()
     if layout == "half":
         top, bottom = (
@@ -247,8 +248,8 @@ class RotaryEmbedding(PositionalEncoding):
         parameters: frequencies and attention factor from
             :mod:`~posenc_tutorial.context_extension` in place of ``base``; or a function from the
             sequence length to them, for dynamic NTK and longrope. The length is the largest
-            position of a row plus one, so rows of a left-padded batch have their own. Documents
-            packed into one row share one length.
+            position of a row plus one (at least 1), so rows of a left-padded batch have their
+            own. Documents packed into one row share one length.
 
     Raises:
         TypeError: arguments of a wrong type.
@@ -370,13 +371,15 @@ class RotaryEmbedding(PositionalEncoding):
                 )
         q_positions = token_positions(q_positions, q.shape[0], q.shape[2], "q_positions")
         k_positions = token_positions(k_positions, k.shape[0], k.shape[2], "k_positions")
+        if q.numel() == k.numel() == 0:
+            return q, k
         lengths = self._lengths(q_positions, k_positions) if self.length_dependent else None
         return self._turn(q, q_positions, lengths), self._turn(k, k_positions, lengths)
 
     def _lengths(self, q_positions: torch.Tensor, k_positions: torch.Tensor) -> list[int]:
         """Sequence length of each row of the batch, or of the one row that all share."""
         last = torch.maximum(q_positions.amax(-1), k_positions.amax(-1).to(q_positions.device))
-        return [int(p) + 1 for p in last.reshape(-1)]
+        return [max(1, int(p) + 1) for p in last.reshape(-1)]
 
     def _turn(self, x: torch.Tensor, positions: torch.Tensor, lengths) -> torch.Tensor:
         cos, sin = self._cos_sin(positions, x.dtype, lengths)

@@ -6,7 +6,7 @@ from functools import partial
 
 import torch
 
-from .encoding import PositionalEncoding
+from .encoding import PositionalEncoding, check_input
 from .frequencies import PositionTable, angles, inverse_frequencies, token_positions
 
 _LAYOUTS = ("interleaved", "concatenated")
@@ -39,11 +39,13 @@ def sinusoidal_table(
         ``(*positions.shape, dim)``, or ``(n, dim)``; on the positions' device.
 
     Raises:
-        TypeError: positions or ``dim`` of a wrong type.
+        TypeError: positions or ``dim`` of a wrong type; an integer ``dtype``.
         ValueError: ``dim`` odd, ``base`` not above 0, an unknown layout, a negative count.
     """
     if layout not in _LAYOUTS:
         raise ValueError(f"layout must be one of {', '.join(_LAYOUTS)}, got {layout!r}")
+    if not dtype.is_floating_point:
+        raise TypeError(f"dtype must be a floating-point dtype, got {dtype}")
     inv_freq = inverse_frequencies(dim, base)
     if isinstance(positions, int) and not isinstance(positions, bool):
         if positions < 0:
@@ -65,7 +67,7 @@ def shift_matrix(offset: int, dim: int, *, base: float = 10000.0) -> torch.Tenso
     for the interleaved layout. Source: the remark in Vaswani et al. 2017, section 3.5.
 
     Args:
-        offset: tokens, negative for a move to the left.
+        offset: tokens, negative for a move to the left; may be fractional.
         dim: width, even.
         base: see :func:`~posenc_tutorial.frequencies.inverse_frequencies`.
 
@@ -76,7 +78,8 @@ def shift_matrix(offset: int, dim: int, *, base: float = 10000.0) -> torch.Tenso
         TypeError: ``dim`` is not an integer.
         ValueError: ``dim`` odd or ``base`` not above 0.
     """
-    theta = angles(torch.tensor(offset, device="cpu"), inverse_frequencies(dim, base))  # (dim/2,)
+    offset = torch.tensor(offset, dtype=torch.float64, device="cpu")
+    theta = angles(offset, inverse_frequencies(dim, base))  # (dim/2,)
     cos, sin = theta.cos(), theta.sin()
     blocks = torch.stack([torch.stack([cos, sin], -1), torch.stack([-sin, cos], -1)], -2)
     return torch.block_diag(*blocks)  # (dim, dim) from dim/2 blocks [[cos, sin], [-sin, cos]]
@@ -123,12 +126,11 @@ class SinusoidalEncoding(PositionalEncoding):
             for a float64 ``x``.
 
         Raises:
+            TypeError: ``x`` is not floating-point.
             ValueError: positions or width that do not fit ``x``.
         """
-        batch, n, dim = x.shape
-        if dim != self.dim:
-            raise ValueError(f"x has width {dim}, the encoding {self.dim}")
-        positions = token_positions(positions, batch, n)
+        check_input(x, self.dim)
+        positions = token_positions(positions, x.shape[0], x.shape[1])
         if x.dtype == torch.float64:
             rows = self._rows(positions, dtype=torch.float64)
         else:

@@ -38,13 +38,21 @@ def loss_by_position(
         ``(length,)``, nats per byte, float64, on the CPU.
 
     Raises:
-        ValueError: a ``length`` that does not divide ``chunk``, or too little data.
+        TypeError: data that is not integers.
+        ValueError: a ``length`` that does not divide ``chunk``; no chunks; data that is not one
+            row of bytes longer than a chunk.
     """
+    if chunk < 1 or num_chunks < 1:
+        raise ValueError(f"chunk and num_chunks must be >= 1, got {chunk} and {num_chunks}")
     if length < 1 or chunk % length:
         raise ValueError(f"length must divide the chunk of {chunk} bytes, got {length}")
-    if data.numel() <= chunk:
-        raise ValueError(f"data must be longer than a chunk of {chunk}, got {data.numel()}")
-    starts = torch.linspace(0, data.numel() - chunk - 1, num_chunks).long()[:, None]
+    if data.dim() != 1 or data.numel() <= chunk:
+        raise ValueError(
+            f"data must be one row longer than a chunk of {chunk}, got {tuple(data.shape)}"
+        )
+    # float64: in float32, an offset beyond 2**24 can be rounded past the end of the data.
+    last = data.numel() - chunk - 1
+    starts = torch.linspace(0, last, num_chunks, dtype=torch.float64).long()[:, None]
     inputs = data[starts + torch.arange(chunk)].view(-1, length)
     targets = data[starts + torch.arange(1, chunk + 1)].view(-1, length)
     device = model.embedding.weight.device

@@ -65,10 +65,23 @@ class LanguageModel(nn.Module):
             ``(batch, n, 256)``, logits.
 
         Raises:
-            ValueError: a number of caches other than the number of blocks.
+            TypeError: tokens that are not integers.
+            ValueError: tokens of another shape; not one cache of its own for each block, or caches
+                of different length.
         """
-        if caches is not None and len(caches) != len(self.blocks):
-            raise ValueError(f"give {len(self.blocks)} caches, one per block, got {len(caches)}")
+        if tokens.dim() != 2:
+            raise ValueError(f"tokens must have shape (batch, n), got {tuple(tokens.shape)}")
+        if tokens.is_floating_point():
+            raise TypeError(f"tokens must be integers, got {tokens.dtype}")
+        if caches is not None:
+            if len({id(cache) for cache in caches}) != len(self.blocks):
+                raise ValueError(
+                    f"give {len(self.blocks)} caches, one per block and none of them twice, "
+                    f"got {len(caches)}"
+                )
+            lengths = [len(cache) for cache in caches]
+            if len(set(lengths)) > 1:
+                raise ValueError(f"all caches must have seen the same tokens, got {lengths}")
         n = tokens.shape[1]
         if positions is None:
             if caches and len(caches[0]):

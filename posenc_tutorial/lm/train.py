@@ -39,12 +39,18 @@ def train(
         The loss of every step, nats per byte.
 
     Raises:
-        ValueError: ``length`` or ``steps`` below 1, or data shorter than one window.
+        TypeError: data that is not integers.
+        ValueError: ``length``, ``steps`` or ``batch_size`` below 1, or data that is not one row
+            of bytes longer than one window.
     """
     if length < 1 or steps < 1:
         raise ValueError(f"length and steps must be >= 1, got {length} and {steps}")
-    if data.numel() <= length:
-        raise ValueError(f"data must be longer than one window of {length}, got {data.numel()}")
+    if batch_size < 1:
+        raise ValueError(f"batch_size must be >= 1, got {batch_size}")
+    if data.dim() != 1 or data.numel() <= length:
+        raise ValueError(
+            f"data must be one row longer than one window of {length}, got {tuple(data.shape)}"
+        )
     device = model.embedding.weight.device
     generator = torch.Generator().manual_seed(seed)
     optimiser = torch.optim.AdamW(
@@ -59,9 +65,9 @@ def train(
         for group in optimiser.param_groups:
             group["lr"] = learning_rate * min(1.0, (step + 1) / max(1, warmup)) * decay
         starts = torch.randint(data.numel() - length, (batch_size, 1), generator=generator)
-        tokens = data[starts + window].long().to(device)  # (batch, length + 1)
+        tokens = data[starts + window].to(device)  # (batch, length + 1)
         logits = model(tokens[:, :-1], positions=positions)
-        loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].long().flatten())
         optimiser.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
