@@ -34,7 +34,7 @@ def test_lookup_shows_the_product():
     # Table and result share one colour scale, symmetric about zero.
     assert axes[1].images[0].get_clim() == axes[2].images[0].get_clim() == (-6, 6)
     assert texts(axes[2]) == ["2", "0"]
-    ones = [text for text in axes[0].texts if text.get_text() == "1"]
+    ones = [text for text in axes[0].texts if text.get_color() == "white"]
     assert [text.get_position() for text in ones] == [(2, 0), (0, 1)]
 
 
@@ -42,6 +42,8 @@ def test_lookup_greys_the_rows_that_no_token_uses():
     axes = plots.lookup(np.eye(4)[[2, 0]], np.ones((4, 3)))
     colours = {text.get_text(): text.get_color() for text in axes[1].texts}
     assert colours["0"] == colours["2"] != colours["1"] == colours["3"]
+    heads = [text.get_text() for text in axes[0].texts if text.get_text() != "1"]
+    assert heads == ["0", "2", "3"]  # column numbers; "1" is also what stands in the cells
 
 
 def test_pattern_fits_has_one_panel_for_each_fit():
@@ -65,11 +67,16 @@ def test_rows_and_loss_marks_where_training_ended():
         assert low == 0 and high > values.max()
 
 
-def test_similarity_has_the_whole_range_of_a_cosine():
-    cosines = np.array([[1, -0.5], [-0.5, 1]])
-    ax = plots.similarity(cosines)
-    np.testing.assert_array_equal(ax.images[0].get_array(), cosines)
-    assert ax.images[0].get_clim() == (-1, 1)
+def test_similarity_shows_all_rows_and_a_part_enlarged():
+    cosines = np.cos(np.arange(9.0)[:, None] - np.arange(9.0))
+    axes = plots.similarity(cosines, zoom=(2, 5))
+    for ax in axes:
+        np.testing.assert_array_equal(ax.images[0].get_array(), cosines)
+        assert ax.images[0].get_clim() == (-1, 1)
+    assert axes[0].get_xlim() == (-0.5, 8.5) and axes[0].get_ylim() == (8.5, -0.5)
+    assert axes[1].get_xlim() == (1.5, 5.5) and axes[1].get_ylim() == (5.5, 1.5)
+    frame = axes[0].patches[0]
+    assert (*frame.get_xy(), frame.get_width(), frame.get_height()) == (1.5, 1.5, 4, 4)
 
 
 def test_spectrum_labels_peaks_with_their_period():
@@ -84,22 +91,24 @@ def test_spectrum_labels_peaks_with_their_period():
 
 
 def test_by_offset_draws_a_line_for_each_table_and_the_end():
-    offsets = {"published": [0, 64], "tile": [0, 64, 128]}
-    cosines = {"published": [1.0, 0.9], "tile": [1.0, 0.9, 0.8]}
+    offsets = {"published": [0, 64], "tile": [0, 64, 128], "linear": [0, 64, 128]}
+    cosines = {"published": [1.0, 0.9], "tile": [1, 0.9, 0.8], "linear": [0.9, 0.85, 0.799]}
     ax = plots.by_offset(offsets, cosines, rows=100)
     for line, name in zip(ax.lines, offsets, strict=False):
         np.testing.assert_array_equal(line.get_xdata(), offsets[name])
         np.testing.assert_array_equal(line.get_ydata(), cosines[name])
     assert list(ax.lines[-1].get_xdata()) == [100, 100]
-    assert {"published", "tile"} <= set(texts(ax))
-    assert len({line.get_linestyle() for line in ax.lines[:2]} | {ax.lines[0].get_color()}) > 1
+    labels = {text.get_text(): text for text in ax.texts}
+    assert set(offsets) < set(labels)
+    # Colour and dashes differ, and labels of lines that end together stay apart.
+    assert len({(line.get_color(), line.get_linestyle()) for line in ax.lines[:3]}) == 3
+    assert labels["tile"].xy[1] - labels["linear"].xy[1] >= 0.0299
     assert ax.get_xlim()[1] > 128
 
 
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda ax: plots.similarity(np.eye(3), ax=ax),
         lambda ax: plots.spectrum(np.ones(9), peaks=[2], ax=ax),
         lambda ax: plots.by_offset({"a": [0, 1]}, {"a": [1, 1]}, rows=1, ax=ax),
     ],

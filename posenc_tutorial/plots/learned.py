@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from ._style import (
@@ -38,9 +39,9 @@ def lookup(one_hot, table, ax=None):
     dim = table.shape[1]
     limit = np.abs(table).max()
     with style():
-        ax = new_axes(ax, figsize=(6.4, 2.7), ncols=3, width_ratios=[rows, dim, dim])
+        ax = new_axes(ax, figsize=(6.4, 2.9), ncols=3, width_ratios=[rows, dim, dim])
         panels = (
-            (one_hot, "Greys", (0, 1.4), "one-hot"),
+            (one_hot, "Greys", (-0.12, 1.4), "one-hot"),
             (table, DIVERGING, (-limit, limit), "table"),
             (one_hot @ table, DIVERGING, (-limit, limit), "rows looked up"),
         )
@@ -55,14 +56,12 @@ def lookup(one_hot, table, ax=None):
         for token in range(n):
             position = int(one_hot[token].argmax())
             ax[0].text(position, token, "1", ha="center", va="center", color="white", fontsize=9)
-            for axes in (ax[0], ax[2]):
-                axes.text(-0.8, token, f"{position}", ha="right", va="center", fontsize=9)
+            ax[2].text(-0.8, token, f"{position}", ha="right", va="center", fontsize=9)
         for position in range(rows):
-            used = one_hot[:, position].any()
-            ax[1].text(
-                -0.8, position, f"{position}", ha="right", va="center", fontsize=9,
-                color=INK if used else GREY,
-            )  # fmt: skip
+            colour = INK if one_hot[:, position].any() else GREY
+            options = {"ha": "center", "va": "center", "fontsize": 9, "color": colour}
+            ax[0].text(position, -0.95, f"{position}", **options)
+            ax[1].text(-1.0, position, f"{position}", **options)
     return ax
 
 
@@ -126,26 +125,36 @@ def rows_and_loss(moved, loss, *, trained: int, ax=None):
     return ax
 
 
-def similarity(cosines, ax=None):
-    """Cosine of every row with every other.
+def similarity(cosines, *, zoom: tuple[int, int], ax=None):
+    """Cosine of every row with every other, and a part of the same picture enlarged.
 
     Args:
         cosines: ``(positions, positions)``.
-        ax: axes to draw on, or None for a new figure.
+        zoom: first and last position of the enlarged part.
+        ax: two axes to draw on, or None for a new figure.
 
     Returns:
-        The axes.
+        Array of two axes.
     """
     cosines = np.asarray(cosines, dtype=float)
+    low, high = zoom
     with style():
-        ax = new_axes(ax, figsize=(5.6, 4.7))
-        image = ax.imshow(cosines, cmap=DIVERGING, vmin=-1, vmax=1)
-        ax.set_xlabel("position")
-        ax.set_ylabel("position")
-        ticks = np.arange(0, len(cosines) + 1, 128)
-        ax.set_xticks(ticks)
-        ax.set_yticks(ticks)
-        bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
+        ax = new_axes(ax, figsize=(7.0, 4.2), ncols=2)
+        # More rows than pixels on the left: averaging them keeps stripes from turning into moiré.
+        for axes, smoothing in ((ax[0], "antialiased"), (ax[1], "nearest")):
+            image = axes.imshow(cosines, cmap=DIVERGING, vmin=-1, vmax=1, interpolation=smoothing)
+            axes.set_xlabel("position")
+        ax[0].set_ylabel("position")
+        ticks = np.arange(0, len(cosines), 128)
+        ax[0].set_xticks(ticks)
+        ax[0].set_yticks(ticks)
+        ax[0].add_patch(
+            Rectangle((low - 0.5, low - 0.5), high - low + 1, high - low + 1, fill=False, lw=1.2)
+        )
+        ax[1].set_xlim(low - 0.5, high + 0.5)
+        ax[1].set_ylim(high + 0.5, low - 0.5)
+        ax[1].spines[["top", "right"]].set_visible(True)
+        bar = ax[0].figure.colorbar(image, ax=list(ax), location="bottom", shrink=0.5, aspect=30)
         bar.set_label("cosine of two rows")
     return ax
 
@@ -169,7 +178,7 @@ def spectrum(share, *, peaks, ax=None):
         ax.fill_between(waves, 100 * share[1:], color=BLUE, alpha=0.2, lw=0)
         ax.plot(waves, 100 * share[1:], color=BLUE, lw=1.3)
         ax.set_xscale("log")
-        ax.set_xlim(0.8, len(share))
+        ax.set_xlim(0.7, len(share))
         ax.set_ylim(0, 118 * share[1:].max())
         for k in peaks:
             ax.annotate(
@@ -189,7 +198,8 @@ def by_offset(offsets: Mapping[str, object], cosines: Mapping[str, object], *, r
     """Likeness of a sentence to itself when it starts further to the right.
 
     Args:
-        offsets: name of a table to ``(k,)``, positions at which the sentences started.
+        offsets: name of a table to ``(k,)``, positions at which the sentences started. The first
+            is the published table, drawn broad beneath the others; at most four others.
         cosines: name of a table to ``(k,)``, mean cosine to the same sentences at position 0.
         rows: where the published table ends.
         ax: axes to draw on, or None for a new figure.
@@ -197,17 +207,27 @@ def by_offset(offsets: Mapping[str, object], cosines: Mapping[str, object], *, r
     Returns:
         The axes.
     """
-    looks = ((INK, "-"), (BLUE, "-"), (ORANGE, "--"), (RED, ":"), (PURPLE, "-."))
+    looks = ((BLUE, "-"), (ORANGE, "--"), (RED, ":"), (PURPLE, "-."))
     with style():
         ax = new_axes(ax, figsize=(6.4, 3.7))
-        for (name, x), (colour, dashes) in zip(offsets.items(), looks, strict=False):
-            x, y = np.asarray(x, dtype=float), np.asarray(cosines[name], dtype=float)
+        first, *others = offsets
+        x, y = (np.asarray(values[first], dtype=float) for values in (offsets, cosines))
+        # Other tables repeat the published one inside its length, so it lies beneath them, broad.
+        ax.plot(x, y, color="#c4c4c4", lw=7, label=first)
+        label_line(ax, x[0], y[0], first, colour="#777777", xytext=(12, 4))
+        below = np.inf
+        for name, (colour, dashes) in zip(others, looks, strict=False):
+            x, y = (np.asarray(values[name], dtype=float) for values in (offsets, cosines))
             ax.plot(x, y, color=colour, ls=dashes, marker="o", ms=3, label=name)
-            label_line(ax, x[-1], y[-1], name, colour=colour)
+        for name, (colour, _) in sorted(
+            zip(others, looks, strict=False), key=lambda pair: -cosines[pair[0]][-1]
+        ):
+            below = min(below - 0.03, cosines[name][-1])  # keep the labels apart
+            label_line(ax, offsets[name][-1], below, name, colour=colour, xytext=(6, 0))
         ax.axvline(rows, color=GREY, lw=1, ls="--")
-        ax.text(rows + 8, 1.03, f"end of the table, {rows}", color=GREY, fontsize=9, va="center")
+        ax.text(rows + 8, 1.04, f"end of the table, {rows}", color=GREY, fontsize=9, va="center")
         ax.set_xlabel("position of the sentence's first token")
         ax.set_ylabel("cosine to itself at position 0")
-        ax.set_ylim(0.55, 1.06)
-        ax.set_xlim(-15, 1.22 * max(np.max(x) for x in offsets.values()))
+        ax.set_ylim(0.55, 1.07)
+        ax.set_xlim(-20, 1.22 * max(np.max(x) for x in offsets.values()))
     return ax
