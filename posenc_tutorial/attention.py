@@ -33,8 +33,8 @@ def attention_scores(
         float32, so a far token's bias is not rounded away.
 
     Raises:
-        TypeError: a bias that is not floating-point. A bool mask added to the scores would be a
-            preference for 1 over 0, and would hide nothing.
+        TypeError: queries, keys or a bias that are not floating-point. A bool mask added to the
+            scores would be a preference for 1 over 0, and would hide nothing.
         ValueError: shapes that do not fit, with both shapes.
     """
     if q.dim() != 4 or k.dim() != 4:
@@ -47,6 +47,8 @@ def attention_scores(
             "q and k must agree in batch, heads and head_dim, "
             f"got {tuple(q.shape)} and {tuple(k.shape)}"
         )
+    if not (q.is_floating_point() and k.is_floating_point()):
+        raise TypeError(f"q and k must be floating-point, got {q.dtype} and {k.dtype}")
     if scale is None:
         scale = 1 / math.sqrt(q.shape[-1])
     # The queries are scaled first: in float16 the unscaled products can pass 65504 and be inf.
@@ -103,7 +105,7 @@ def attention(
         taken in float32.
 
     Raises:
-        TypeError: a mask that is not bool, or a bias that is not floating-point.
+        TypeError: a mask that is not bool; anything else that is not floating-point.
         ValueError: shapes that do not fit; only one kind of positions; ``causal`` with different
             lengths and no positions.
     """
@@ -113,6 +115,8 @@ def attention(
             "v must agree with k in batch, heads and length, "
             f"got {tuple(v.shape)} and {tuple(k.shape)}"
         )
+    if not v.is_floating_point():
+        raise TypeError(f"v must be floating-point, got {v.dtype}: weights are no whole numbers")
     visible = _visible(scores, mask, causal, q_positions, k_positions)
     wide = torch.promote_types(scores.dtype, torch.float32)
     if visible is not None:
@@ -295,9 +299,9 @@ class MultiHeadAttention(nn.Module):
             ``(batch, n, dim)``.
 
         Raises:
-            ValueError: shapes that do not fit; a cache together with a context;
-                ``context_positions`` without a context; causal cross-attention without
-                ``context_positions``.
+            ValueError: shapes that do not fit; an encoding for another number of heads; a cache
+                together with a context; ``context_positions`` without a context; causal
+                cross-attention without ``context_positions``.
         """
         out, _ = self._attend(x, context, positions, context_positions, mask, cache)
         return self.out(out.transpose(1, 2).flatten(2))  # heads side by side again
@@ -386,11 +390,16 @@ class MultiHeadAttention(nn.Module):
             k, v, k_positions = cache.keys, cache.values, cache.positions
         if late:
             q, k = self.encoding.rotate_query_key(q, k, positions, k_positions)
+        bias = self.encoding.score_bias(positions, k_positions, q=q)
+        if bias is not None and bias.shape[-3] != self.num_heads:
+            raise ValueError(
+                f"the encoding was made for {bias.shape[-3]} heads, the layer has {self.num_heads}"
+            )
         return attention(
             q,
             k,
             v,
-            bias=self.encoding.score_bias(positions, k_positions, q=q),
+            bias=bias,
             mask=mask,
             causal=self.causal,
             q_positions=positions,

@@ -131,7 +131,8 @@ def t5_bucket(
         bidirectional: True (encoder): keys after the query use the upper half of the buckets.
             False (causal decoder): keys after the query all fall into bucket 0.
         num_buckets: number of buckets, even if ``bidirectional``.
-        max_distance: distance in tokens from which all share the last bucket.
+        max_distance: tokens; from here on all share the last bucket, which begins a little
+            earlier (at 91 for an encoder with 32 buckets and 128).
 
     Returns:
         int64, same shape, values ``0 … num_buckets - 1``.

@@ -62,17 +62,6 @@ def test_weights_assigned_to_a_meta_model_are_enough(make):
 # --- caches: aliasing, sharing, running apart ---------------------------------------------------
 
 
-def test_a_position_counted_up_in_place_does_not_reach_the_cache():
-    torch.manual_seed(0)
-    layer, x = MultiHeadAttention(16, 2, ALiBi(2), causal=True), randn(1, 4, 16)
-    cache, position, steps = KeyValueCache(), torch.tensor([0]), []
-    for i in range(4):
-        steps.append(layer(x[:, i : i + 1], positions=position, cache=cache))
-        position += 1
-    assert cache.positions.tolist() == [[0, 1, 2, 3]]
-    assert torch.allclose(torch.cat(steps, dim=1), layer(x), atol=1e-6)
-
-
 def test_one_cache_for_all_layers_is_refused():
     with pytest.raises(ValueError, match="none of them twice"):
         small_model()(text(3)[None], caches=[KeyValueCache()] * 2)
@@ -134,10 +123,20 @@ def test_mask_and_bias_that_hide_everything_only_together():
 # --- silent conversions -------------------------------------------------------------------------
 
 
-def test_a_bool_mask_given_as_bias_is_refused():
-    q = randn(1, 2, 3, 4)
-    with pytest.raises(TypeError, match="torch.bool"):
-        attention(q, q, q, bias=torch.ones(1, 3, 3, dtype=torch.bool))
+def test_whole_numbers_are_refused_by_attention():
+    x, whole = randn(1, 1, 2, 2), torch.eye(2, dtype=torch.long)[None, None]
+    for q, k, v in [(whole, whole, whole), (whole, x, x), (x, whole, x), (x, x, whole)]:
+        with pytest.raises(TypeError, match="int64"):
+            attention(q, k, v)
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+@pytest.mark.parametrize("make", [ALiBi, lambda heads: T5Bias(heads, bidirectional=False)])
+def test_a_bias_for_another_number_of_heads_is_refused(make, heads):
+    # with one head it would broadcast: every head of the layer with the slope or table of the one
+    layer = MultiHeadAttention(16, 2, make(heads), causal=True)
+    with pytest.raises(ValueError, match=f"made for {heads} heads, the layer has 2"):
+        layer(randn(1, 3, 16))
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.bool])
@@ -179,10 +178,6 @@ def test_t5_refuses_what_cannot_be_counted():
     for dtype in (torch.bool, torch.complex64, torch.float32):
         with pytest.raises(TypeError, match="relative_position"):
             t5_bucket(torch.zeros(3, dtype=dtype), bidirectional=True)
-
-
-def test_a_table_of_one_number_grows_without_nan():
-    assert torch.isfinite(LearnedEncoding(1, 1).resized(5, "random").weight).all()
 
 
 # --- compiled regions ---------------------------------------------------------------------------
