@@ -320,7 +320,9 @@ def _unknown(entry: Exercise, inputs: list[tuple], want: list[Any], outputs: lis
 
 def _unknown_value(entry: Exercise, want: Any, got: Any) -> str:
     if isinstance(want, str):
-        right, chosen = set(want), set(_letters(got)) if isinstance(got, str | list) else set()
+        if not isinstance(got, str | list):
+            return f'the answer is a text of letters, such as "AC", not {_kind(got)}'
+        right, chosen = set(want), set(_letters(got))
         known = {*right, *(mistake.key for mistake in entry.mistakes)}
         if not chosen <= known:
             return f"{', '.join(sorted(chosen - known))}: there is no such statement"
