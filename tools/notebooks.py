@@ -35,7 +35,7 @@ JOBS = 2
 
 # Seconds. A chapter should take 45 in all and 90 at most, so a cell that reaches this limit
 # hangs; a limit near the usual time would fail on a busy machine.
-CELL_TIMEOUT = 180
+CELL_TIMEOUT = 300
 CHAPTER_LIMIT = 90
 
 KERNELSPEC = {"display_name": "Python 3", "language": "python", "name": "python3"}

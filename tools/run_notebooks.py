@@ -76,7 +76,9 @@ def run_notebook(path: Path, kernel: str, *, timeout: float = CELL_TIMEOUT) -> O
             check=False,
         )
         found = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
-        log = done.stdout.replace(str(work) + os.sep, "")
+        log = done.stdout
+        for prefix in (os.path.relpath(work, ROOT), str(work)):
+            log = log.replace(prefix + os.sep, "")
     passed = done.returncode == 0 and found.get("cells", 0) > 0 and found.get("failed") == 0
     return Outcome(path.stem, passed, time.perf_counter() - start, found, log)
 
