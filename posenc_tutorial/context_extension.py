@@ -220,7 +220,7 @@ def yarn(
         original_max_positions: ``L``, tokens.
         beta_fast: turns within ``L`` above which a pair is left alone.
         beta_slow: turns within ``L`` below which a pair is divided by ``factor``; above 0 and
-            below ``beta_fast``.
+            at most ``beta_fast``. Kimi K2 states 1 for both: next to no blend.
         attention_factor: replaces ``0.1 ln(factor) + 1``; above 0.
         mscale: with ``mscale_all_dim``, the factor becomes ``g(mscale) / g(mscale_all_dim)``,
             where ``g(m) = 0.1 m ln(factor) + 1`` (:func:`yarn_attention_factor`). Models with
@@ -236,7 +236,7 @@ def yarn(
     Raises:
         TypeError: an argument of the wrong type.
         ValueError: ``dim`` odd or below 2; ``base`` at most 1; ``factor`` below 1; a length below
-            1; ``beta_fast <= beta_slow``; one of the two mscales alone; nan or inf.
+            1; ``beta_fast < beta_slow``; one of the two mscales alone; nan or inf.
     """
     plain = inverse_frequencies(dim, base)
     check_factor(factor)
@@ -314,7 +314,7 @@ def llama3(
         factor: ``s``, at least 1; 8 in Llama 3.1, 32 in the small Llama 3.2 models.
         original_max_positions: ``L``, tokens; 8192 in Llama 3.1.
         low_freq_factor: turns below which a pair is divided; above 0.
-        high_freq_factor: turns above which a pair is left alone; above ``low_freq_factor``.
+        high_freq_factor: turns above which a pair is left alone; at least ``low_freq_factor``.
 
     Returns:
         RopeParameters with ``(dim/2,)`` frequencies, radians per token, and attention factor 1.
@@ -322,13 +322,14 @@ def llama3(
     Raises:
         TypeError: an argument of the wrong type.
         ValueError: ``dim`` odd or below 2; ``base`` not above 0; ``factor`` below 1; a length
-            below 1; ``high_freq_factor <= low_freq_factor``; nan or inf.
+            below 1; ``high_freq_factor < low_freq_factor``; nan or inf.
     """
     plain = inverse_frequencies(dim, base)
     check_factor(factor)
     check_length("original_max_positions", original_max_positions)
     check_ordered("low_freq_factor", low_freq_factor, "high_freq_factor", high_freq_factor)
     turns = original_max_positions * plain / (2 * math.pi)
+    # Equal thresholds make a step: plus or minus infinity, which clamp turns into 1 or 0.
     interpolated = (high_freq_factor - turns) / (high_freq_factor - low_freq_factor)
     return RopeParameters(_slowed(plain, factor, interpolated.clamp(0, 1)))
 
@@ -479,12 +480,12 @@ def check_length(name: str, length: int, *, at_least: int = 1) -> None:
 
 
 def check_ordered(low_name: str, low: float, high_name: str, high: float) -> None:
-    """Raise unless ``0 < low < high``."""
+    """Raise unless ``0 < low <= high``."""
     check_number(low_name, low, at_least=0.0)
     check_number(high_name, high, at_least=0.0)
-    if not 0 < low < high:
+    if not 0 < low <= high:
         raise ValueError(
-            f"0 < {low_name} < {high_name} must hold, got {low_name}={low}, {high_name}={high}"
+            f"0 < {low_name} <= {high_name} must hold, got {low_name}={low}, {high_name}={high}"
         )
 
 

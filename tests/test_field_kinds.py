@@ -250,3 +250,35 @@ def test_data_and_tokens_are_rows_of_whole_numbers():
             loss_by_position(small_model(), text(200).view(shape), length=8, chunk=64)
     with pytest.raises(ValueError, match=r"\(5,\)"):
         small_model()(text(5))
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        # Kimi K2: https://github.com/radixark/miles/issues/335
+        {"rope_type": "yarn", "beta_fast": 1.0, "beta_slow": 1.0},
+        {"rope_type": "yarn", "beta_fast": 1.0, "beta_slow": 1.0, "truncate": False},
+        {"rope_type": "llama3", "low_freq_factor": 1.0, "high_freq_factor": 1.0},
+    ],
+)
+def test_equal_thresholds_are_a_step_as_in_transformers(block):
+    from transformers import LlamaConfig
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    fields = {
+        "hidden_size": 256,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 131072,
+        "rope_parameters": {
+            "rope_theta": 50000.0,
+            "factor": 32.0,
+            "original_max_position_embeddings": 4096,
+            **block,
+        },
+    }
+    ours = rope_parameters_from_config(fields)
+    theirs, factor = ROPE_INIT_FUNCTIONS[block["rope_type"]](LlamaConfig(**fields), "cpu")
+    assert torch.allclose(ours.inv_freq, theirs.double(), rtol=1e-6, atol=0)
+    assert ours.attention_factor == pytest.approx(factor)
+    ratio = inverse_frequencies(64, 50000.0) / ours.inv_freq
+    assert torch.equal(torch.unique(ratio.round()), torch.tensor([1.0, 32.0]).double())

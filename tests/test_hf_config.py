@@ -841,8 +841,8 @@ def longrope_with(**change):
             "low_freq_factor is missing; rope type 'llama3'",
         ),
         (
-            llama(rope_scaling={**LLAMA3_BLOCK, "high_freq_factor": 1.0}),
-            "low_freq_factor < high_freq_factor must hold",
+            llama(rope_scaling={**LLAMA3_BLOCK, "high_freq_factor": 0.5}),
+            "low_freq_factor <= high_freq_factor must hold",
         ),
         (
             llama(rope_scaling={**LLAMA3_BLOCK, "original_max_position_embeddings": None}),
