@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-DIRECTIVES = {"note", "tip", "warning", "admonition", "math", "figure"}
+DIRECTIVES = {"note", "tip", "warning", "admonition", "exercise", "math", "figure"}
 DIRECTIVE_PREFIXES = ("prf:",)
 ROLES = {"cite:t", "cite:p", "eq", "numref", "ref", "prf:ref", "doc"}
 HTML = re.compile(
