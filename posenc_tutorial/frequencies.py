@@ -56,8 +56,8 @@ def as_positions(positions: torch.Tensor, name: str = "positions") -> torch.Tens
     dtype = str(positions.dtype).removeprefix("torch.")
     if dtype not in _INTEGER_DTYPES + _FLOAT_DTYPES:
         raise TypeError(
-            f"{name} must be integers, float32 or float64, got {dtype}: "
-            "half precision cannot count tokens (bfloat16 stops at 256, float16 at 2048)"
+            f"{name} must be integers of at most 64 bits with a sign, float32 or float64, got "
+            f"{dtype} (half precision cannot count tokens: bfloat16 stops at 256, float16 at 2048)"
         )
     if dtype in _FLOAT_DTYPES and not bool(torch.isfinite(positions).all()):
         raise ValueError(f"{name} must be finite, got nan or inf")

@@ -114,8 +114,9 @@ class LearnedEncoding(PositionalEncoding):
         if new_max_positions == size:
             new = old.clone()
         elif mode in ("linear", "half_pixel"):
+            wide = torch.promote_types(old.dtype, torch.float32)
             new = nn.functional.interpolate(
-                old.double().T[None],  # (1, dim, rows): interpolate runs along the last axis
+                old.to(wide).T[None],  # (1, dim, rows): interpolate runs along the last axis
                 size=new_max_positions,
                 mode="linear",
                 align_corners=mode == "linear",

@@ -282,6 +282,7 @@ class RotaryEmbedding(PositionalEncoding):
             )
         self.head_dim = head_dim
         self.layout = layout
+        self.rotary_dim = rotary_dim
         self._schedule = parameters
         first = self.parameters_at(1)
         if first.rotary_dim > head_dim or rotary_dim not in (None, first.rotary_dim):
@@ -306,6 +307,11 @@ class RotaryEmbedding(PositionalEncoding):
             raise TypeError(
                 f"the function given as parameters must return RopeParameters, but returned "
                 f"{type(parameters).__name__} for length {seq_len}"
+            )
+        if self.rotary_dim not in (None, parameters.rotary_dim):
+            raise ValueError(
+                f"the function given as parameters must rotate {self.rotary_dim} channels at every "
+                f"length, but rotates {parameters.rotary_dim} at length {seq_len}"
             )
         return parameters
 

@@ -13,6 +13,7 @@ from posenc_tutorial import (
     KeyValueCache,
     LearnedEncoding,
     MultiHeadAttention,
+    RopeParameters,
     RotaryEmbedding,
     SinusoidalEncoding,
     T5Bias,
@@ -282,3 +283,19 @@ def test_equal_thresholds_are_a_step_as_in_transformers(block):
     assert ours.attention_factor == pytest.approx(factor)
     ratio = inverse_frequencies(64, 50000.0) / ours.inv_freq
     assert torch.equal(torch.unique(ratio.round()), torch.tensor([1.0, 32.0]).double())
+
+
+def test_a_schedule_that_changes_its_width_is_refused():
+    def schedule(length):
+        return RopeParameters(inverse_frequencies(8 if length < 5 else 4))
+
+    rope = RotaryEmbedding(8, parameters=schedule)
+    q = torch.randn(1, 1, 5, 8)
+    with pytest.raises(ValueError, match="rotate 8 channels at every length, but rotates 4 at"):
+        rope(q, q)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_resized_table_keeps_its_dtype_and_a_float32_one_is_never_made_wider(dtype):
+    table = LearnedEncoding(4, 2).to(dtype)
+    assert table.resized(7).weight.dtype == dtype
