@@ -289,7 +289,7 @@ RESIZE_TABLE = Implement(
         (_normal(28, 9, 2), 4),
         (_normal(29, 32, 8), 47),
     ],
-    tolerance=3e-6,
+    tolerance=3e-5,  # float32 places between rows, as torch.nn.functional.interpolate has them
     reference=_resize_table,
     hints=(
         "New row 0 is old row 0, and the last new row is the last old row. What about row 1?",

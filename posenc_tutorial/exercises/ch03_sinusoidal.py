@@ -71,14 +71,21 @@ def _sinusoid_table(
 
 
 def _looks_half(cases: Cases) -> bool:
-    """Right at small angles, wrong at large ones, as when angles are computed in 16 bits."""
-    far_error, near_error = 0.0, 0.0
+    """Right at small angles; far out, neighbours that should differ are equal.
+
+    16 bits cannot tell 2048 from 2049 (float16) or 256 from 257 (bfloat16). What exactly comes out
+    depends on the order of operations, so it cannot be compared number by number.
+    """
     for (n, _), want, got in cases:
-        error = (want.double() - got.double()).abs().nan_to_num(nan=9.0).amax(1)
-        near_error = max(near_error, float(error[:5].max()))
-        if n > 2000:
-            far_error = float(error[1000:].max())
-    return near_error < 0.02 and far_error > 0.1
+        error = (want.double() - got.double()).abs().nan_to_num(nan=9.0)
+        if float(error[:5].max()) > 0.02:
+            return False
+        if n > 2100:
+            should_move = want.double().diff(dim=0).abs() > 0.3
+            moves = got.double().diff(dim=0).abs() > 1e-3
+            if int((should_move & ~moves)[2000:].sum()) < 50:
+                return False
+    return True
 
 
 _SPEEDS = ("doubled", "halved", "end_point", "base_1000", "own_cosine", "precedence", "integers")
@@ -92,7 +99,7 @@ SINUSOID_TABLE = Implement(
     minutes=10,
     points=2,
     signature="def sinusoid_table(n, d):",
-    make_inputs=lambda: [(7, 8), (33, 16), (3000, 32)],
+    make_inputs=lambda: [(7, 12), (33, 16), (3000, 32)],
     tolerance=lambda n, d: _rounding(torch.arange(n, dtype=torch.float64)[:, None]),
     any_float=True,
     reference=_sinusoid_table,
