@@ -93,7 +93,7 @@ def test_spectrum_labels_peaks_with_their_period():
 def test_by_offset_draws_a_line_for_each_table_and_the_end():
     offsets = {"published": [0, 64], "tile": [0, 64, 128], "linear": [0, 64, 128]}
     cosines = {"published": [1.0, 0.9], "tile": [1, 0.9, 0.8], "linear": [0.9, 0.85, 0.799]}
-    ax = plots.by_offset(offsets, cosines, rows=100)
+    ax = plots.by_offset(offsets, cosines, rows=100, ylabel="cosine")
     for line, name in zip(ax.lines, offsets, strict=False):
         np.testing.assert_array_equal(line.get_xdata(), offsets[name])
         np.testing.assert_array_equal(line.get_ydata(), cosines[name])
@@ -102,7 +102,8 @@ def test_by_offset_draws_a_line_for_each_table_and_the_end():
     assert set(offsets) < set(labels)
     # Colour and dashes differ, and labels of lines that end together stay apart.
     assert len({(line.get_color(), line.get_linestyle()) for line in ax.lines[:3]}) == 3
-    assert labels["tile"].xy[1] - labels["linear"].xy[1] >= 0.0299
+    assert labels["tile"].xy[1] - labels["linear"].xy[1] >= 0.0119
+    assert ax.get_ylabel() == "cosine"
     assert ax.get_xlim()[1] > 128
 
 
@@ -110,7 +111,7 @@ def test_by_offset_draws_a_line_for_each_table_and_the_end():
     "draw",
     [
         lambda ax: plots.spectrum(np.ones(9), peaks=[2], ax=ax),
-        lambda ax: plots.by_offset({"a": [0, 1]}, {"a": [1, 1]}, rows=1, ax=ax),
+        lambda ax: plots.by_offset({"a": [0, 1]}, {"a": [1, 0]}, rows=1, ylabel="b", ax=ax),
     ],
 )
 def test_figures_draw_on_the_axes_they_are_given(draw):

@@ -126,11 +126,12 @@ def test_encode_does_not_depend_on_the_company_of_a_text(model):
     assert not together.requires_grad
 
 
-def test_offset_shifts_positions(model):
+def test_offset_shifts_all_but_the_first_token(model):
     text = "A row is a row."
     with torch.no_grad():
         ids = ids_of(model, text)
-        tokens = model(ids, torch.arange(ids.shape[1]) + 30)[0]
+        positions = torch.tensor([0, *range(31, 30 + ids.shape[1])])
+        tokens = model(ids, positions)[0]
     expected = torch.nn.functional.normalize(tokens.mean(0), dim=0)
     torch.testing.assert_close(model.encode(text, offset=30)[0], expected, atol=1e-6, rtol=0)
 

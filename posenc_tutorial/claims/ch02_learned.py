@@ -14,7 +14,9 @@ def claim_9(
     inside: float,
     untrained: float,
     interpolated: float,
-    margin: float = 0.02,
+    partial: float = 0.2,
+    cured: float = 0.9,
+    measure: str = "quality",
 ) -> Verdict:
     """Do learned positions end with the table? (Claim 9, sources [S001] and [S004].)
 
@@ -24,29 +26,36 @@ def claim_9(
         rows: number of rows of the table.
         inside: quality at positions inside the published table (higher is better).
         untrained: quality past its end when new rows were drawn at random.
-        interpolated: quality past its end when the table was interpolated to twice its rows.
-        margin: smaller differences count as none.
+        interpolated: quality past its end when the table was interpolated, with no training after.
+        partial: interpolation helps if it wins back at least this share of what untrained rows
+            lose.
+        cured: and it is a cure from this share on.
+        measure: what the three numbers measure, in a few words, for the evidence.
 
     Returns:
         Verdict 9. It holds if ``rows`` tokens run and one more does not; the rest of the verdict
         says what interpolation is worth.
 
     Raises:
-        ValueError: a model that cannot run ``rows`` tokens, about which nothing is decided.
+        ValueError: a model that cannot run ``rows`` tokens, about which nothing is decided; or
+            untrained rows that lose nothing, so that nothing can be won back.
     """
     if not _runs(run, rows):
         raise ValueError(f"the model does not even run {rows} tokens, its number of rows")
+    if untrained >= inside:
+        raise ValueError(f"untrained rows lose nothing: {untrained} past the end, {inside} inside")
     if _runs(run, rows + 1):
         return Verdict(9, "does not hold: it runs past its table", f"{rows + 1} tokens run")
     evidence = (
-        f"{rows} tokens run, {rows + 1} raise IndexError; mean cosine inside {inside:.2f}, past "
+        f"{rows} tokens run, {rows + 1} raise IndexError; {measure} inside {inside:.2f}, past "
         f"the end {interpolated:.2f} interpolated and {untrained:.2f} with untrained rows"
     )
-    if interpolated <= untrained + margin:
-        return Verdict(9, "holds, and interpolating the table does not help", evidence)
-    if interpolated >= inside - margin:
+    won_back = (interpolated - untrained) / (inside - untrained)
+    if won_back < partial:
+        return Verdict(9, "holds, and interpolating the table does not help by itself", evidence)
+    if won_back >= cured:
         return Verdict(9, "holds for the table as it is, but interpolating it is a cure", evidence)
-    return Verdict(9, "holds, and interpolating the table is a partial cure", evidence)
+    return Verdict(9, "holds, and interpolating the table is a partial cure by itself", evidence)
 
 
 def claim_36(

@@ -194,14 +194,17 @@ def spectrum(share, *, peaks, ax=None):
     return ax
 
 
-def by_offset(offsets: Mapping[str, object], cosines: Mapping[str, object], *, rows: int, ax=None):
-    """Likeness of a sentence to itself when it starts further to the right.
+def by_offset(
+    offsets: Mapping[str, object], values: Mapping[str, object], *, rows: int, ylabel: str, ax=None
+):
+    """What becomes of something that a model has learned, further and further to the right.
 
     Args:
-        offsets: name of a table to ``(k,)``, positions at which the sentences started. The first
-            is the published table, drawn broad beneath the others; at most four others.
-        cosines: name of a table to ``(k,)``, mean cosine to the same sentences at position 0.
+        offsets: name of a table to ``(k,)``, positions. The first is the published table, drawn
+            broad beneath the others; at most four others.
+        values: name of a table to ``(k,)``.
         rows: where the published table ends.
+        ylabel: what the values are.
         ax: axes to draw on, or None for a new figure.
 
     Returns:
@@ -211,23 +214,26 @@ def by_offset(offsets: Mapping[str, object], cosines: Mapping[str, object], *, r
     with style():
         ax = new_axes(ax, figsize=(6.4, 3.7))
         first, *others = offsets
-        x, y = (np.asarray(values[first], dtype=float) for values in (offsets, cosines))
+        x, y = (np.asarray(given[first], dtype=float) for given in (offsets, values))
         # Other tables repeat the published one inside its length, so it lies beneath them, broad.
         ax.plot(x, y, color="#c4c4c4", lw=7, label=first)
         label_line(ax, x[0], y[0], first, colour="#777777", xytext=(12, 4))
-        below = np.inf
         for name, (colour, dashes) in zip(others, looks, strict=False):
-            x, y = (np.asarray(values[name], dtype=float) for values in (offsets, cosines))
+            x, y = (np.asarray(given[name], dtype=float) for given in (offsets, values))
             ax.plot(x, y, color=colour, ls=dashes, marker="o", ms=3, label=name)
+        everything = np.concatenate([np.asarray(given, dtype=float) for given in values.values()])
+        low, high = everything.min(), everything.max()
+        gap, below = 0.06 * (high - low), np.inf
         for name, (colour, _) in sorted(
-            zip(others, looks, strict=False), key=lambda pair: -cosines[pair[0]][-1]
+            zip(others, looks, strict=False), key=lambda pair: -values[pair[0]][-1]
         ):
-            below = min(below - 0.03, cosines[name][-1])  # keep the labels apart
+            below = min(below - gap, values[name][-1])  # keep the labels apart
             label_line(ax, offsets[name][-1], below, name, colour=colour, xytext=(6, 0))
         ax.axvline(rows, color=GREY, lw=1, ls="--")
-        ax.text(rows + 8, 1.04, f"end of the table, {rows}", color=GREY, fontsize=9, va="center")
-        ax.set_xlabel("position of the sentence's first token")
-        ax.set_ylabel("cosine to itself at position 0")
-        ax.set_ylim(0.55, 1.07)
-        ax.set_xlim(-20, 1.22 * max(np.max(x) for x in offsets.values()))
+        top = high + 0.08 * (high - low)
+        ax.text(rows + 8, top, f"end of the table, {rows}", color=GREY, fontsize=9, va="center")
+        ax.set_xlabel("position of the first word")
+        ax.set_ylabel(ylabel)
+        ax.set_ylim(low - 0.08 * (high - low), high + 0.14 * (high - low))
+        ax.set_xlim(-20, 1.16 * max(np.max(x) for x in offsets.values()))
     return ax

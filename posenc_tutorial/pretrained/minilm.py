@@ -136,7 +136,8 @@ class MiniLM(nn.Module):
 
         Args:
             texts: a text or a list of them; each is run whole, in a batch of equals in length.
-            offset: position of the first token, ``[CLS]``; 0 as in training.
+            offset: everything after ``[CLS]`` stands so many positions further to the right.
+                ``[CLS]`` itself stays at 0, the only position that it was trained on.
 
         Returns:
             ``(number of texts, 384)``, on the CPU; dot products are cosines.
@@ -150,7 +151,8 @@ class MiniLM(nn.Module):
         out = torch.empty(len(texts), len(self.segment))
         for n in sorted({len(row) for row in ids}, reverse=True):
             same = [i for i, row in enumerate(ids) if len(row) == n]
-            positions = torch.arange(n, device=device) + offset
+            positions = torch.arange(n, device=device)
+            positions[1:] += offset
             vectors = self(torch.stack([ids[i] for i in same]), positions)
             out[same] = nn.functional.normalize(vectors.mean(1), dim=-1).cpu()
         return out
