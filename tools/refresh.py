@@ -2,7 +2,8 @@
 
 Each notebook runs from top to bottom in a fresh ``posenc-cpu`` kernel whose working directory is
 empty. Nothing is written when a cell fails. With ``--no-execute`` the stored outputs stay and only
-the form is renewed, which is enough after a change of the prose.
+the form is renewed, which is enough after a change of the prose. Then the derived edition of every
+chapter is renewed (``tools/derive.py``), since a new figure here may be another number there.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 
-from tools import check_notebooks
+from tools import check_notebooks, derive
 from tools.notebooks import (
+    BOOK,
     CELL_TIMEOUT,
     CPU_KERNEL,
     chapters,
@@ -93,7 +95,8 @@ def main(arguments: list[str] | None = None, *, kernel: str = CPU_KERNEL) -> int
             print(f"  to do: {finding}")
     if failed:
         print(f"failed: {', '.join(shown(path) for path in failed)}")
-    return 1 if failed else 0
+    underived = any(path.parent == BOOK for path in paths) and derive.main([])
+    return 1 if failed or underived else 0
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ STEPS: dict[str, tuple[str, list[str]]] = {
     "check": ("notebooks as stored", [PYTHON, "-m", "tools.check_notebooks"]),
     "nbval": ("notebooks run again", [PYTHON, "-m", "tools.run_notebooks"]),
     "book": ("the book, warnings are errors", [PYTHON, "-m", "tools.build_book"]),
+    # After the book, whose numbers it compares.
+    "colab": ("derived notebooks", [PYTHON, "-m", "tools.derive", "--check"]),
 }
 TAKES_NOTEBOOKS = ("check", "nbval")
 
