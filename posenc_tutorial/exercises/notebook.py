@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+import textwrap
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,8 @@ def hint(name: str) -> None:
     record = _records.setdefault(name, _Record())
     record.hints = min(record.hints + 1, len(hints))
     more = "" if record.hints < len(hints) else " (the last one)"
-    print(f"Hint {record.hints} of {len(hints)}{more}: {hints[record.hints - 1]}")
+    text = f"Hint {record.hints} of {len(hints)}{more}: {hints[record.hints - 1]}"
+    print(textwrap.fill(text, 80))
 
 
 def progress(save: str | os.PathLike[str] | None = None) -> None:
