@@ -290,6 +290,9 @@ def _markdown(cell: NotebookNode, converter: Converter) -> Iterator[NotebookNode
 
 
 def _code(cell: NotebookNode, converter: Converter, secret: str | None) -> Iterator[NotebookNode]:
+    if re.search(r"^quiz\(", cell.source, re.MULTILINE):
+        yield _questions(cell)
+        return
     mystnb = cell.metadata.get("mystnb", {})
     figure = mystnb.get("figure") or {}
     copy = nbformat.v4.new_code_cell(without_solutions(cell.source), id=cell.id)
@@ -302,7 +305,8 @@ def _code(cell: NotebookNode, converter: Converter, secret: str | None) -> Itera
                     output.metadata = nbformat.from_dict({"image/png": {"alt": alt}})
     hidden = HIDDEN_TAGS & set(cell.metadata.get("tags", []))
     if hidden and secret is None:
-        copy.metadata["cellView"] = "form"
+        copy.metadata["cellView"] = "form"  # Colab
+        copy.metadata["jupyter"] = {"source_hidden": True}  # JupyterLab
         copy.source = f"#@title {_form_title(cell, figure, converter)}\n{copy.source}"
     yield copy
     if figure.get("name"):
@@ -310,12 +314,18 @@ def _code(cell: NotebookNode, converter: Converter, secret: str | None) -> Itera
         yield nbformat.v4.new_markdown_cell(caption, id=_id(cell.id, "caption"))
 
 
+def _questions(cell: NotebookNode) -> NotebookNode:
+    """Questions as a text cell: the code would show the answers, and needs no kernel anyway."""
+    found = [output.data["text/html"] for output in cell.outputs if "data" in output]
+    if len(found) != 1:
+        raise ValueError(f"a cell of questions has one output, got {len(found)} (make refresh)")
+    return nbformat.v4.new_markdown_cell(found[0], id=cell.id)
+
+
 def _form_title(cell: NotebookNode, figure: NotebookNode, converter: Converter) -> str:
     if figure.get("name"):
         target = converter.numbers.targets.get(figure["name"])
         return f"Code of {target.text}" if target else "Code of a figure"
-    if re.search(r"^\s*quiz\(", cell.source, re.MULTILINE):
-        return "Questions (run the cell to see them)"
     return "Code that the page does not show"
 
 
