@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patches import Rectangle
 
 from ._style import (
     BLUE,
@@ -20,6 +21,45 @@ from ._style import (
     new_axes,
     style,
 )
+
+
+def street(rows: Sequence[tuple[int, int, int]], *, houses: int = 8, ax=None):
+    """Rows of numbered houses; in each, one asks, and the answer is some doors to the left.
+
+    Args:
+        rows: for each row the first house number, the number of the one who asks, and the number
+            of the answer.
+        houses: houses per row.
+        ax: axes to draw on, or None for a new figure.
+
+    Returns:
+        The axes.
+    """
+    with style():
+        ax = new_axes(ax, figsize=(6.4, 1.7 * len(rows)))
+        for level, (first, asks, answer) in enumerate(rows):
+            y = -1.9 * level
+            for place in range(houses):
+                number = first + place
+                colour = {asks: BLUE, answer: ORANGE}.get(number, "white")
+                box = Rectangle((place - 0.4, y - 0.3), 0.8, 0.6, facecolor=colour, edgecolor=INK)
+                box.set_alpha(0.55 if colour != "white" else 1)
+                ax.add_patch(box)
+                ax.text(place, y, str(number), ha="center", va="center")
+            start, end = asks - first, answer - first
+            ax.annotate(
+                "",
+                (end, y + 0.34),
+                (start, y + 0.34),
+                arrowprops={"arrowstyle": "-|>", "color": INK, "connectionstyle": "arc3,rad=0.35"},
+            )
+            label = f"{asks - answer} to the left"
+            ax.text((start + end) / 2, y + 1.0, label, ha="center", va="bottom")
+        ax.set_xlim(-0.6, houses - 0.4)
+        ax.set_ylim(-1.9 * (len(rows) - 1) - 0.45, 1.4)
+        ax.set_aspect("equal")
+        ax.axis("off")
+    return ax
 
 
 def term_grid(terms, *, axes=None):
