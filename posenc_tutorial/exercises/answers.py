@@ -240,7 +240,9 @@ def main(*, fork: bool, scratch: str, memory: int, namespace: bool) -> None:
     """
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
-    _warm_up()
+    torch.set_num_threads(1)
+    if fork:
+        _warm_up()
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
@@ -262,7 +264,6 @@ def main(*, fork: bool, scratch: str, memory: int, namespace: bool) -> None:
 
 def _warm_up() -> None:
     """Import what answers may want, before the first fork."""
-    torch.set_num_threads(1)
     package = __package__.split(".")[0]
     for folder in ("", ".plots", ".claims"):
         with suppress(ImportError):

@@ -397,25 +397,23 @@ class Worker:
             "answer": answer,
             "seconds": self.seconds,
         }
-        for _ in range(2):  # a process that had ended before it was asked is started again
-            started = self._process is None
-            if started:
+        line, asked = b"", json.dumps(request).encode("ascii") + b"\n"
+        for _ in range(2):
+            fresh = self._process is None
+            if fresh:
                 self._start()
-            try:
-                self._process.stdin.write(json.dumps(request).encode("ascii") + b"\n")
+            with suppress(OSError):
+                self._process.stdin.write(asked)
                 self._process.stdin.flush()
-                break
-            except OSError:
+            line = self._reply(self.seconds + 15.0)
+            if not line or not self.fork:
                 self.stop()
-        else:
-            return {"outcome": "died"}
-        line = self._reply(self.seconds + 15.0)
-        if line is None or not self.fork:
-            self.stop()
+            if line != b"" or fresh:
+                break  # otherwise it may have ended before it was asked
         if line is None:
             return {"outcome": "timeout"}
         try:
-            reply = json.loads(line)
+            reply = json.loads(line or b"null")
             return reply if isinstance(reply, dict) else {"outcome": "died"}
         except (ValueError, RecursionError):
             self.stop()
