@@ -114,7 +114,7 @@ def test_the_largest_error_says_where_and_on_which_input():
         return table
 
     found = verdict(answer).message
-    assert "largest error 0.25 at (4, 3)" in found and "input 2 of 3: 33, 16" in found
+    assert "largest error 0.25 at (4, 3)" in found and "(input 2 of 3: n = 33, d = 16)" in found
     assert "none of the mistakes that this check knows" in found
 
 

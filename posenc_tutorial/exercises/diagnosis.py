@@ -150,16 +150,18 @@ def _praise(entry: Exercise, want: list[Any]) -> str:
 
 
 def _input(entry: Exercise, inputs: list[tuple], number: int) -> str:
-    if len(inputs) < 2:
+    """Which input it was, as ``(input 2 of 3: n = 33, d = 16)``."""
+    if not isinstance(entry, Implement):
         return ""
+    names = entry.signature[entry.signature.index("(") + 1 : entry.signature.index(")")].split(", ")
     shown = []
-    for argument in inputs[number - 1]:
-        if isinstance(argument, torch.Tensor):
-            few = argument.numel() <= 6 and not argument.is_floating_point()
-            shape = f"tensor of shape {tuple(argument.shape)}"
-            shown.append(str(argument.tolist()) if few else shape)
+    for name, value in zip(names, inputs[number - 1], strict=True):
+        if not isinstance(value, torch.Tensor):
+            shown.append(f"{name} = {value}")
+        elif value.numel() <= 6 and not value.is_floating_point():
+            shown.append(f"{name} = {value.tolist()}")
         else:
-            shown.append(str(argument))
+            shown.append(f"{name} of shape {tuple(value.shape)}")
     return f" (input {number} of {len(inputs)}: {', '.join(shown)})"
 
 

@@ -216,15 +216,21 @@ def _limited_by_thread(function: Callable[[], None], seconds: float) -> None:
 
     worker = threading.Thread(target=work, daemon=True, name="exercise")
     worker.start()
-    worker.join(seconds)
-    for _ in range(10):
-        if not worker.is_alive():
-            break
-        ctypes.pythonapi.PyThreadState_SetAsyncExc(
-            ctypes.c_ulong(worker.ident or 0), ctypes.py_object(_TimeUp)
-        )
-        worker.join(0.2)
+    try:
+        worker.join(seconds)
+    finally:  # also when somebody interrupts the wait
+        _stop(worker)
     if worker.is_alive():
         raise _TimeUp
     if caught:
         raise caught[0]
+
+
+def _stop(worker: threading.Thread) -> None:
+    for _ in range(10):
+        if not worker.is_alive():
+            return
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(worker.ident or 0), ctypes.py_object(_TimeUp)
+        )
+        worker.join(0.2)
