@@ -4,7 +4,7 @@ For what code cannot ask. A question is plain HTML: each choice is a ``<details>
 opens with a click, with Enter or with the space bar and then says whether it is right, and why.
 There is no script and no style sheet in it, so it works in a static page, in JupyterLab (trusted
 or not), in Colab and in an e-book, from the stored output and without a kernel; where HTML is not
-shown there is a text with the answers below. The output depends on the questions alone.
+shown there is a text with the answers below. The output depends on the questions alone. ::
 
     quiz(
         ask(
@@ -14,8 +14,8 @@ shown there is a text with the answers below. The output depends on the question
         ),
     )
 
-In all texts ``*emphasis*``, ```code```, ``x_{i}`` and ``x^{2}`` are understood, and nothing else:
-formulas need a script that is not there.
+In all texts ``*emphasis*``, ``x_{i}``, ``x^{2}`` and code between backticks are understood, and
+nothing else: formulas need a script that is not there.
 """
 
 from __future__ import annotations
