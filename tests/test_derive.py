@@ -462,7 +462,7 @@ def test_where_everything_is_there_the_set_up_does_nothing():
 
 def test_the_package_comes_from_the_repository_without_dependencies():
     (call,) = run_setup("", ALL - {"posenc_tutorial"})
-    assert call == ["--quiet", "--no-deps", f"posenc-tutorial @ {WHERE.pip}"]
+    assert call == ["--quiet", "--no-deps", WHERE.pip]
     assert WHERE.pip == "git+https://github.com/Some-One/book@main"
 
 

