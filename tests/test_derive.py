@@ -313,10 +313,25 @@ def test_metadata_of_nbgrader_and_ids_stay_and_the_answer_is_not_hidden():
     nbformat.validate(derived)
 
 
-def test_a_cell_that_needs_a_solution_is_refused():
-    call = new_code_cell("print(double(2))", id="call")
+@pytest.mark.parametrize(
+    "source",
+    [
+        "print(double(2))",
+        "four = double(2)  # and more\n# BEGIN SOLUTION\nx = 1\n# END SOLUTION",
+        "if True:\n    y = [double(i) for i in range(3)]",
+    ],
+)
+def test_a_cell_that_needs_a_solution_is_refused(source):
+    call = new_code_cell(source, id="call")
     with pytest.raises(derive.DeriveError, match=r"03-clocks.ipynb, cell 3: it needs .*'double'"):
         derive.derive(notebook(EXERCISE[0], call), PAGE, numbers(), WHERE)
+
+
+def test_names_inside_a_solution_are_no_names_of_other_cells():
+    cell = new_code_cell("print(secret_number)", id="other", outputs=printed("7"))
+    before = new_code_cell("secret_number = 7", id="before")
+    source = notebook(before, EXERCISE[0], cell)
+    assert derive.derive(source, PAGE, numbers(), WHERE).cells[-1].outputs == printed("7")
 
 
 def test_leaks_are_found_wherever_they_are():

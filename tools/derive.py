@@ -118,7 +118,7 @@ def _placeholders(block: str, above: str) -> list[str]:
         for target in node.targets
         if isinstance(target, ast.Name)
     }
-    if waiting & _names(tree, ast.Store):
+    if waiting & _bound(tree):
         return []
     names: list[str] = []
     for node in tree.body:
@@ -154,15 +154,25 @@ def _tree(source: str) -> ast.Module:
         return ast.Module([], [])
 
 
-def _names(tree: ast.AST, context: type[ast.expr_context]) -> set[str]:
-    found = {
+def _used(tree: ast.AST) -> set[str]:
+    """Every name that some code reads, inside functions as well."""
+    return {
         node.id
         for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, context)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
-    if context is ast.Store:
-        defined = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-        found |= {node.name for node in ast.walk(tree) if isinstance(node, defined)}
+
+
+def _bound(tree: ast.AST) -> set[str]:
+    """The names that a cell gives to the cells below: not those inside its functions."""
+    found: set[str] = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif not isinstance(node, (ast.Lambda, ast.comprehension)):
+            found |= _bound(node)
     return found
 
 
@@ -185,7 +195,7 @@ def answers(notebook: NotebookNode) -> dict[int, str]:
         if cell.cell_type != "code":
             continue
         tree = _tree(cell.source)
-        used = sorted(_names(tree, ast.Load) & given)
+        used = sorted(_used(tree) & given)
         if BEGIN in cell.source:
             found[index] = "answer"
         elif cell.metadata.get("nbgrader", {}).get("grade") or any(map(_is_check, ast.walk(tree))):
@@ -193,7 +203,7 @@ def answers(notebook: NotebookNode) -> dict[int, str]:
         elif used:
             found[index] = used[0]
         if BEGIN in cell.source or used:
-            given |= _names(tree, ast.Store)
+            given |= _bound(tree)
     return found
 
 
@@ -236,7 +246,7 @@ def derive(notebook: NotebookNode, page: str, numbers: Numbers, where: Repositor
         name
         for index, kind in secret.items()
         if kind == "answer"
-        for name in _names(_tree(notebook.cells[index].source), ast.Store)
+        for name in _bound(_tree(notebook.cells[index].source))
     }
     cells: list[NotebookNode] = []
     for index, cell in enumerate(notebook.cells):
@@ -245,8 +255,8 @@ def derive(notebook: NotebookNode, page: str, numbers: Numbers, where: Repositor
                 if DROPPED_TAG not in cell.metadata.get("tags", []):
                     cells += _markdown(cell, converter)
             elif cell.cell_type == "code":
-                if secret.get(index) not in (None, "answer") and (
-                    name := _called_outside_checks(cell.source, answer_names)
+                if index in secret and (
+                    name := _called_outside_checks(without_solutions(cell.source), answer_names)
                 ):
                     raise ValueError(
                         f"it needs the solution of {name!r}, so that running all cells would stop "
