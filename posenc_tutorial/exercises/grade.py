@@ -827,6 +827,10 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def _count(things: Sequence[Any], name: str) -> str:
+    return f"{len(things)} {name}{'' if len(things) == 1 else 's'}"
+
+
 def _positive(text: str) -> float:
     value = float(text)
     if not 0 < value <= 3600:
@@ -888,5 +892,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for row in rows:
         counted[row.status] = counted.get(row.status, 0) + 1
     summary = ", ".join(f"{number} {status}" for status, number in sorted(counted.items()))
-    print(f"{len(submissions)} notebooks, {len(rows)} rows in {options.csv}: {summary}")
+    print(f"{_count(submissions, 'file')}, {_count(rows, 'row')} in {options.csv}: {summary}")
     return 0
