@@ -9,7 +9,7 @@ another process), and ``notebook`` prints.
     hint("causal_weights")                    # the next hint
     progress("progress.json")                 # a table, kept in a file
 
-Importing :mod:`posenc_tutorial` does not import this package.
+Importing ``posenc_tutorial`` does not import this package.
 """
 
 from __future__ import annotations

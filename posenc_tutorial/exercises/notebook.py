@@ -58,7 +58,7 @@ def evaluate(name: str, answer: Any, *, seconds: float = SECONDS) -> Result:
     Args:
         name: of the exercise.
         answer: a function or a value.
-        seconds: see :func:`posenc_tutorial.exercises.runner.run`.
+        seconds: the limit for all inputs together; see ``runner.run``.
 
     Returns:
         The verdict.
