@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help book test lint unit notebooks refresh mutants clean
+.PHONY: help install book test lint unit notebooks refresh mutants clean
 
 # The interpreter that creates the environment, and where that environment is.
 PYTHON ?= python3
@@ -37,6 +37,8 @@ help:  ## show this list
 
 book: $(BOOK_READY)  ## render the book into _build/html (installs no torch)
 	$(BIN)/python -m tools.build_book
+
+install: $(TEST_READY)  ## only install: the package, its kernels and all that the notebooks need
 
 test: $(TEST_READY)  ## prove all of it: lint, unit tests, every notebook, the book
 	$(BIN)/python -m tools.run_all
