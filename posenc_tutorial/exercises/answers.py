@@ -345,7 +345,8 @@ class _Server:
             "RLIMIT_CORE": 0,
             "RLIMIT_CPU": int(seconds) + 5,
             "RLIMIT_FSIZE": MOST_FILE,
-            "RLIMIT_NPROC": 4096,  # of this user, threads included; _excess() is stricter
+            # Of this user, threads included. Where processes can be counted, _excess() is stricter.
+            "RLIMIT_NPROC": 256 if self.alone and not self.can_look else 4096,
             "RLIMIT_AS": size + self.memory if size else 0,
         }
         for name, value in limits.items():

@@ -399,9 +399,7 @@ class Worker:
         }
         line, asked = b"", json.dumps(request).encode("ascii") + b"\n"
         for _ in range(2):
-            fresh = self._process is None
-            if fresh:
-                self._start()
+            fresh = self.start()
             with suppress(OSError):
                 self._process.stdin.write(asked)
                 self._process.stdin.flush()
@@ -409,7 +407,7 @@ class Worker:
             if not line or not self.fork:
                 self.stop()
             if line != b"" or fresh:
-                break  # otherwise it may have ended before it was asked
+                break  # otherwise it may have ended before it was asked, so once more
         if line is None:
             return {"outcome": "timeout"}
         try:
@@ -418,6 +416,13 @@ class Worker:
         except (ValueError, RecursionError):
             self.stop()
             return {"outcome": "died"}
+
+    def start(self) -> bool:
+        """Start the process if there is none; whether that was necessary."""
+        if self._process is not None:
+            return False
+        self._start()
+        return True
 
     def _start(self) -> None:
         options = {
@@ -688,6 +693,7 @@ def _ask(worker: Worker, submission: Submission, entry: Exercise) -> tuple:
     where = submission.answers.get(entry.name, ())
     if not where:
         return entry, _Verdict("missing", "the notebook has no cell for this answer"), 0.0
+    worker.start()  # PyTorch's import is nobody's time
     begin, replies = time.monotonic(), []
     for index in where[:5]:
         skipped = {*submission.checks, *where}
