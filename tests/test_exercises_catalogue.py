@@ -471,6 +471,7 @@ WRONG = {
         ("one_sign", lambda k, d: block_loop(k, d, same=True)),
         ("halves", half_blocks),
         ("doubled", lambda k, d: shift_matrix(k, d, base=1e8)),
+        ("halved", lambda k, d: shift_matrix(k, d, base=100.0)),
         ("one_clock", least_squares_shift),
         ("early", lambda k, d: block_loop(k, d, shift=1)),
         ("backwards halves", lambda k, d: half_blocks(-k, d)),
@@ -480,6 +481,10 @@ WRONG = {
         ("whole_steps", lambda steps, d, dtype: sinusoidal_table(steps.long(), d, dtype=dtype)),
         ("row_numbers", lambda steps, d, dtype: sinusoidal_table(len(steps), d, dtype=dtype)),
         ("cast_angles", angles_in_dtype),
+        ("cast_speeds", lambda steps, d, dtype: table_from(
+            steps[:, None] * angles(2, d)[1].to(dtype)).to(dtype)),
+        ("cast_all", lambda steps, d, dtype: table_from(
+            steps.to(dtype)[:, None] * angles(2, d)[1].to(dtype)).to(dtype)),
     ],
     "token_positions": [
         ("shared", lambda mask: torch.arange(mask.shape[1]).repeat(len(mask), 1)),
@@ -494,6 +499,7 @@ WRONG = {
     ],
     "four_terms": [
         ("no_scale", lambda X, P, W_Q, W_K: terms_loop(X, P, W_Q, W_K, root=1.0)),
+        ("no_root", lambda *a: terms_loop(*a, root=a[2].shape[1])),
         ("model_width", lambda *a: terms_loop(*a, root=math.sqrt(a[0].shape[1]))),
         ("exchanged", lambda *a: terms_loop(*a, order=("XX", "PX", "XP", "PP"))),
         ("mirrored", mirrored_terms),

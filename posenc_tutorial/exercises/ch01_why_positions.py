@@ -143,6 +143,7 @@ MEAN_OVER_WORDS = Implement(
     signature="def mean_over_words(Y, keep):",
     make_inputs=_mean_inputs,
     tolerance=1e-6,
+    any_float=True,
     reference=_mean_over_words,
     hints=(
         "A padding row should leave no trace: neither in the sum nor in what you divide by.",
@@ -225,6 +226,7 @@ ATTENTION_BY_HAND = Implement(
     signature="def attention_by_hand(Q, K, V):",
     make_inputs=_attention_inputs,
     tolerance=1e-5,
+    any_float=True,
     reference=_attention_by_hand,
     hints=(
         "Three lines: scores, weights, output. Write down the shape that each must have.",
@@ -302,6 +304,17 @@ def _causal_weights(
     return torch.softmax(S.masked_fill(hidden, 0.0 if zero_score else -math.inf), axis)
 
 
+def _no_empty_rows(arguments: tuple, weights: torch.Tensor) -> torch.Tensor:
+    """One form for a row in which nothing may be seen.
+
+    It is nan with scores of minus infinity, 0 if somebody has cleared the nan away, and uniform
+    with large negative scores; here that is the same mistake.
+    """
+    uniform = 1 / weights.shape[-1]
+    weights = weights.nan_to_num(uniform)
+    return weights.masked_fill((weights == 0).all(-1, keepdim=True), uniform)
+
+
 _SHAPES = ("no_mask", "own_place", "one_ahead", "flipped", "inverted")
 
 
@@ -323,9 +336,8 @@ CAUSAL_WEIGHTS = Implement(
         (3 * _normal(_generator(15), 7, 7, dtype=torch.float64) - 1,),
     ],
     tolerance=1e-6,
-    # A row in which nothing may be seen is nan with scores of minus infinity, and uniform with
-    # large negative ones; here that is the same mistake.
-    canonical=lambda arguments, weights: weights.nan_to_num(1 / weights.shape[-1]),
+    any_float=True,
+    canonical=_no_empty_rows,
     reference=_causal_weights,
     hints=(
         "Two tests need no reference: every row adds up to 1, and row 0 is known without "

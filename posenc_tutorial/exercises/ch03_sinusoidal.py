@@ -243,11 +243,12 @@ def _move_by(
     one_sign: bool = False,
     halves: bool = False,
     doubled: bool = False,
+    halved: bool = False,
     one_clock: bool = False,
     early: bool = False,
 ) -> torch.Tensor:
     channel = torch.arange(0, d, 2, dtype=torch.float64) - (2 if early else 0)
-    speed = BASE ** (-channel * (2 if doubled else 1) / d)
+    speed = BASE ** (-channel * (2 if doubled else 0.5 if halved else 1) / d)
     if one_clock:
         speed = torch.ones_like(speed)
     cosine, sine = (k * speed).cos(), (k * speed).sin()
@@ -302,6 +303,13 @@ MOVE_BY = Implement(
             "doubled",
             "the exponent is doubled, so only the first clock turns as it should",
             GITHUB + "SamLynnEvans/Transformer/issues/25",
+            excludes=("halved", "one_clock"),
+        ),
+        Mistake(
+            "halved",
+            "the exponent is half of what it should be: pairs are counted, and divided by the "
+            "number of channels",
+            GITHUB + "rasbt/LLMs-from-scratch/issues/410",
             excludes=("one_clock",),
         ),
         Mistake(
@@ -331,7 +339,11 @@ def _encode_steps(
     whole_steps: bool = False,
     row_numbers: bool = False,
     cast_angles: bool = False,
+    cast_speeds: bool = False,
+    cast_all: bool = False,
 ) -> torch.Tensor:
+    if cast_all:
+        cast_first = cast_speeds = cast_angles = True
     p = steps.double()
     if row_numbers:
         p = torch.arange(len(steps), dtype=torch.float64)
@@ -339,7 +351,10 @@ def _encode_steps(
         p = p.trunc()
     if cast_first:
         p = p.to(dtype).double()
-    angle = p[:, None] * BASE ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    speed = BASE ** (-torch.arange(0, d, 2, dtype=torch.float64) / d)
+    if cast_speeds:
+        speed = speed.to(dtype).double()
+    angle = p[:, None] * speed
     if cast_angles:
         angle = angle.to(dtype).double()
     return torch.stack([angle.sin(), angle.cos()], 2).flatten(1).to(dtype)
@@ -376,7 +391,7 @@ ENCODE_STEPS = Implement(
             "the steps are rounded before the angle is computed: a wrong position, not a rounded "
             "sine",
             GITHUB + "modelscope/DiffSynth-Studio/pull/1025",
-            excludes=("cast_angles", "row_numbers"),
+            excludes=("cast_angles", "cast_speeds", "cast_all", "row_numbers"),
         ),
         Mistake(
             "whole_steps",
@@ -388,11 +403,23 @@ ENCODE_STEPS = Implement(
             "row_numbers",
             "rows are counted; the steps that are given have no effect",
             GITHUB + "cmu-l3/anlp-fall2025-code/issues/1",
-            excludes=("cast_angles",),
+            excludes=("cast_angles", "cast_speeds", "cast_all"),
         ),
         Mistake(
             "cast_angles",
             "the angles are rounded before the sine, and large angles lose most of their last turn",
+            GITHUB + "EleutherAI/gpt-neox/issues/1003",
+            excludes=("cast_speeds", "cast_all"),
+        ),
+        Mistake(
+            "cast_speeds",
+            "the frequencies are rounded before they meet a step, which multiplies their error",
+            GITHUB + "EleutherAI/gpt-neox/issues/1003",
+            excludes=("cast_all",),
+        ),
+        Mistake(
+            "cast_all",
+            "steps, frequencies and angles are all rounded before the sine is taken",
             GITHUB + "EleutherAI/gpt-neox/issues/1003",
         ),
     ),

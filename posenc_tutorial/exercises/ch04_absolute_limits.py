@@ -120,6 +120,7 @@ def _four_terms(
     W_K: torch.Tensor,
     *,
     no_scale: bool = False,
+    no_root: bool = False,
     model_width: bool = False,
     exchanged: bool = False,
     mirrored: bool = False,
@@ -129,7 +130,7 @@ def _four_terms(
     if one_matrix:
         W_K = W_Q
     width = X.shape[1] if model_width else W_Q.shape[1]
-    scale = 1.0 if no_scale else 1 / math.sqrt(width)
+    scale = 1.0 if no_scale else 1 / width if no_root else 1 / math.sqrt(width)
     terms = [scale * (q @ W_Q) @ (k @ W_K).T for q in (X, P) for k in (X, P)]
     if mirrored:
         terms[2] = terms[1].T
@@ -160,6 +161,7 @@ FOUR_TERMS = Implement(
     signature="def four_terms(X, P, W_Q, W_K):",
     make_inputs=_four_terms_inputs,
     tolerance=2e-5,
+    any_float=True,
     reference=_four_terms,
     hints=(
         "A test that needs no reference: the four must add up to the score of X + P.",
@@ -171,7 +173,12 @@ FOUR_TERMS = Implement(
             "no_scale",
             "the terms are not divided as scores are",
             GITHUB + "PAIR-code/tiny-transformers/issues/71",
-            excludes=("model_width",),
+            excludes=("no_root", "model_width"),
+        ),
+        Mistake(
+            "no_root",
+            "the terms are divided by the width itself; scores are divided by its root",
+            GITHUB + "thegregyang/NTK4A/issues/3",
         ),
         Mistake(
             "model_width",
@@ -231,6 +238,7 @@ def _causal_maps() -> list[tuple]:
     maps = []
     for n in (4, 9):
         hidden = torch.ones(n, n, dtype=torch.bool, device="cpu").triu(1)
+        hidden[n // 2 :, 1] = True  # a weight of 0 in the past is a weight, and counts in a mean
         scores = 2 * _normal(generator, n, n)
         maps.append((torch.softmax(scores.masked_fill(hidden, -math.inf), 1),))
     return maps
@@ -247,6 +255,7 @@ WEIGHT_BY_DISTANCE = Implement(
     signature="def weight_by_distance(A):",
     make_inputs=_causal_maps,
     tolerance=1e-6,
+    any_float=True,
     reference=_weight_by_distance,
     hints=(
         "All pairs of query and key that are k places apart lie on one diagonal of A.",
