@@ -138,7 +138,9 @@ MEASURED = {
 
 def test_interpolation_extends():
     verdict = claim_34(MEASURED)
-    assert verdict.verdict == "does not hold for linear; holds for the rest"
+    assert verdict.verdict == (
+        "does not hold for linear; without further training it holds for the rest"
+    )
     assert "with linear; more with random, plain" in verdict.evidence
 
 

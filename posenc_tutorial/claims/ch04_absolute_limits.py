@@ -170,7 +170,8 @@ def claim_34(
     )
     if at_once:
         verdict = f"{FAILS} for {' and '.join(at_once)}"
-        return Verdict(34, verdict + ("; holds for the rest" if failed else ""), evidence)
+        rest = "; without further training it holds for the rest" if failed else ""
+        return Verdict(34, verdict + rest, evidence)
     if later:
         evidence += f"; after a short training at most that with {', '.join(later)}"
         return Verdict(34, f"{HOLDS_IF} nothing is trained further", evidence)
