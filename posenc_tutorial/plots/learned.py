@@ -232,7 +232,7 @@ def by_offset(
         ax.axvline(rows, color=GREY, lw=1, ls="--")
         top = high + 0.08 * (high - low)
         ax.text(rows + 8, top, f"end of the table, {rows}", color=GREY, fontsize=9, va="center")
-        ax.set_xlabel("position of the first word")
+        ax.set_xlabel("words moved by (positions)")
         ax.set_ylabel(ylabel)
         ax.set_ylim(low - 0.08 * (high - low), high + 0.14 * (high - low))
         ax.set_xlim(-20, 1.16 * max(np.max(x) for x in offsets.values()))
