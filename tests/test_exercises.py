@@ -574,3 +574,13 @@ def test_what_is_public_is_documented():
     assert public.__all__ == sorted(public.__all__)
     for name in public.__all__:
         assert (getattr(public, name).__doc__ or "").strip(), name
+
+
+def test_checks_work_where_the_default_device_cannot_be_asked_for(monkeypatch):
+    """PyTorch 2.5 raises there once a default device has been set and reset."""
+
+    def fails():
+        raise AttributeError("'NoneType' object has no attribute 'device'")
+
+    monkeypatch.setattr(torch, "get_default_device", fails)
+    assert evaluate("turning_pairs", None).status == "todo"

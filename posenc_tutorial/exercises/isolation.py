@@ -18,17 +18,20 @@ def usual_defaults() -> Iterator[None]:
     seed a generator or switch gradients off. None of that may change a verdict, and nothing that
     happens inside may reach the notebook.
     """
-    device, dtype = torch.get_default_device(), torch.get_default_dtype()
+    # Not torch.get_default_device(): PyTorch 2.5 fails there once the default has been reset.
+    device, dtype = torch.empty(0).device, torch.get_default_dtype()
     gradients = torch.is_grad_enabled()
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     try:
-        torch.set_default_device("cpu")
+        if device.type != "cpu":
+            torch.set_default_device("cpu")
         torch.set_default_dtype(torch.float32)
         torch.set_grad_enabled(True)
         yield
     finally:
-        torch.set_default_device(None if device == torch.device("cpu") else device)
+        if device.type != "cpu" or torch.empty(0).device != device:
+            torch.set_default_device(None if device.type == "cpu" else device)
         torch.set_default_dtype(dtype)
         torch.set_grad_enabled(gradients)
         torch.set_rng_state(states[0])
