@@ -584,3 +584,8 @@ def test_checks_work_where_the_default_device_cannot_be_asked_for(monkeypatch):
 
     monkeypatch.setattr(torch, "get_default_device", fails)
     assert evaluate("turning_pairs", None).status == "todo"
+
+
+def test_the_number_of_the_last_clock_is_not_the_number_of_clocks():
+    assert evaluate("turning_pairs", 81).status == "correct"
+    assert evaluate("turning_pairs", 80).mistakes == ("last_number",)

@@ -186,14 +186,19 @@ SINUSOID_TABLE = Implement(
 
 
 def _turning_pairs(
-    *, no_circle: bool = False, doubled: bool = False, channels: bool = False
+    *,
+    no_circle: bool = False,
+    doubled: bool = False,
+    channels: bool = False,
+    last_number: bool = False,
 ) -> int:
     d, length = 256, 2048
     base = BASE**2 if doubled else BASE
     needed = wavelengths(inverse_frequencies(d, base))
     if no_circle:
         needed = needed / (2 * math.pi)
-    return int((needed <= length).sum()) * (2 if channels else 1)
+    pairs = int((needed <= length).sum()) - (1 if last_number else 0)
+    return pairs * (2 if channels else 1)
 
 
 TURNING_PAIRS = Predict(
@@ -226,6 +231,11 @@ TURNING_PAIRS = Predict(
         Mistake(
             "channels",
             "channels are counted; a pair of them is one clock",
+            "claim 7",
+        ),
+        Mistake(
+            "last_number",
+            "this is the number of the last clock that goes round; the first one has number 0",
             "claim 7",
         ),
     ),
