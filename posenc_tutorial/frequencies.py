@@ -198,7 +198,8 @@ class PositionTable(nn.Module):
     Sinusoidal and rotary encodings keep their cosines and sines here. The table is not a
     parameter and is not saved. It is rebuilt whenever the module is moved, cast or materialised
     (``to``, ``bfloat16``, ``to_empty`` after initialisation on the meta device), so none of these
-    can change an angle, and it grows when a position beyond its end is asked for.
+    can change an angle. It grows as a text grows past its end; a single position far beyond the end
+    is computed directly, so that one token at position 2**20 does not fill the memory.
 
     Args:
         build: positions ``(n,)`` to rows ``(n, width)``, float32, on the CPU.

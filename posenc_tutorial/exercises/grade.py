@@ -43,6 +43,8 @@ MEMORY = 1024
 LARGEST = 100 * MIB
 #: Seconds for importing PyTorch on a slow, busy machine.
 START = 120.0
+#: Inside the sandbox, the one folder that an answer may write to; it lies in memory.
+_SCRATCH = "/tmp/answer"
 _DTYPES = (
     *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16"),
     *("float32", "float64", "complex64", "complex128"),
@@ -295,7 +297,7 @@ def sandbox(hidden: Iterable[Path] = ()) -> Sandbox:
                     env=_environment("/tmp"),
                 )
                 if trial.returncode == 0:
-                    return Sandbox(tuple(prefix), "/tmp/answer")
+                    return Sandbox(tuple(prefix), _SCRATCH)
                 last = _printable(trial.stderr.strip()[-200:])
         return Sandbox(problem=f"bubblewrap does not work here ({last})")
     return Sandbox(problem="bubblewrap does not work here")
@@ -322,7 +324,7 @@ def _bubblewrap(
             command += ["--perms", "0755", "--dir", str(parent)]
         if any(mask in path.parents for mask in masks):
             command += ["--ro-bind", str(path), str(path)]
-    command += memory_folder("/tmp/answer", 64 * MIB)
+    command += memory_folder(_SCRATCH, 64 * MIB)
     for path in sorted(masks):
         command += ["--remount-ro", str(path)]
     for path in sorted({path.resolve() for path in hidden}):
@@ -330,7 +332,7 @@ def _bubblewrap(
         shown = any(folder in path.parents for folder in kept)
         if path.is_file() and (shown or not masked):
             command += ["--ro-bind", "/dev/null", str(path)]
-    return [*command, "--chdir", "/tmp/answer", "--"]
+    return [*command, "--chdir", _SCRATCH, "--"]
 
 
 def _python_folders() -> set[Path]:
