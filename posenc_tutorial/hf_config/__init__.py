@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .context_extension import (
+from ..context_extension import (
     check_length,
     default_rope,
     dynamic_ntk,
@@ -37,7 +37,7 @@ from .context_extension import (
     proportional,
     yarn,
 )
-from .frequencies import RopeParameters
+from ..frequencies import RopeParameters
 
 # The same thing under the names that different architectures give it.
 _BASE = ("rope_theta", "rotary_emb_base")
