@@ -77,6 +77,11 @@ def ignored_cells(notebook: NotebookNode) -> list[int]:
     ]
 
 
+def is_explorer(output: NotebookNode) -> bool:
+    """Whether an output is an explorer: it says in words what it shows, and has no caption."""
+    return 'class="posenc-explorer"' in output.get("data", {}).get("text/html", "")
+
+
 def quota_line(path: Path) -> str:
     """How much of its quota a notebook uses, and for which cells."""
     notebook = read(path)
@@ -142,7 +147,13 @@ def _figures(notebook: NotebookNode) -> Iterator[str]:
             yield f"two figures have the name {name!r}"
         seen.add(name)
     for index, cell in _code_cells(notebook):
-        if not any("image/png" in output.get("data", {}) for output in cell.outputs):
+        pictures = [o for o in cell.outputs if "image/png" in o.get("data", {})]
+        explorers = [o for o in pictures if is_explorer(o)]
+        for output in explorers:
+            alt = output.get("metadata", {}).get("image/png", {}).get("alt", "")
+            if len(alt.split()) < MINIMAL_ALT_WORDS:
+                yield f"cell {index}: the explorer's still picture has no alt text: {alt!r}"
+        if len(pictures) == len(explorers):
             continue
         figure, alt = _mystnb(cell, "figure"), str(_mystnb(cell, "image").get("alt", "")).strip()
         for key in ("caption", "name"):

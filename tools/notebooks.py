@@ -165,9 +165,11 @@ def _normal_outputs(outputs: list[NotebookNode], count: int) -> list[NotebookNod
         if "image/png" in output.get("data", {}):
             png = strip_png(base64.b64decode(output.data["image/png"]))
             data = {"image/png": base64.b64encode(png).decode()}
-            if "text/plain" in output.data:
-                data["text/plain"] = output.data["text/plain"]
+            for kind in ("text/html", "text/plain"):  # an explorer has all three
+                if kind in output.data:
+                    data[kind] = output.data[kind]
+            alt = output.get("metadata", {}).get("image/png", {}).get("alt")
             output.data = nbformat.from_dict(data)
-            output.metadata = nbformat.from_dict({})
+            output.metadata = nbformat.from_dict({"image/png": {"alt": alt}} if alt else {})
         merged.append(output)
     return merged
