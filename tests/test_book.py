@@ -318,6 +318,9 @@ def test_short_names_resolve_to_the_one_place_where_they_are_defined():
     assert book_fixes.resolve_name("posenc_tutorial.lm.train", names) == names[3]
     assert book_fixes.resolve_name("angles", names) is None, "two objects end in .angles"
     assert book_fixes.resolve_name("LiBi", names) is None
+    both = [f"posenc_tutorial.{module}.alibi_slopes" for module in ("explorers", "alibi")]
+    assert book_fixes.resolve_name("alibi_slopes", both) == both[1], "not the explorer"
+    assert book_fixes.resolve_name("explorers.alibi_slopes", both) == both[0]
 
 
 @pytest.mark.parametrize(

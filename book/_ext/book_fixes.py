@@ -155,7 +155,8 @@ def resolve_name(target: str, documented: list[str]) -> str | None:
     """The full name that a short reference in a docstring means.
 
     A docstring says ``RopeParameters``, since the package root re-exports it, and the object is
-    documented where it is defined. A short name that two modules define stays unresolved.
+    documented where it is defined. A short name that two modules define stays unresolved, but an
+    explorer gives way to the function whose name it bears.
 
     Args:
         target: The name as written, with or without leading package.
@@ -170,6 +171,8 @@ def resolve_name(target: str, documented: list[str]) -> str | None:
         for name in documented
         if name.startswith(PACKAGE + ".") and (name == target or name.endswith("." + short))
     ]
+    if len(found) > 1:
+        found = [name for name in found if ".explorers." not in name]
     return found[0] if len(found) == 1 else None
 
 

@@ -8,7 +8,7 @@ first.
 
 from __future__ import annotations
 
-from ._explorer import Explorer
+from ._explorer import Choice, Explorer, Slider
 from .alibi_slopes import alibi_slopes
 from .rotation_dial import rotation_dial
 from .t5_buckets import t5_buckets
@@ -16,7 +16,9 @@ from .wave_board import wave_board
 from .wavelengths import wavelengths
 
 __all__ = [
+    "Choice",
     "Explorer",
+    "Slider",
     "alibi_slopes",
     "rotation_dial",
     "t5_buckets",
