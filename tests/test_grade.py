@@ -636,8 +636,13 @@ def test_the_instructors_page_agrees_with_the_registry():
     chapters = sorted({entry.chapter for entry in known})
     points = [sum(e.points for e in exercises(chapter)) for chapter in chapters]
     minutes = [sum(e.minutes for e in exercises(chapter)) for chapter in chapters]
-    text = "Chapters have {}, {}, {} and {} points; their exercises take {}, {}, {} and {} minutes."
-    assert text.format(*points, *minutes) in page
+
+    def listed_in_words(numbers):
+        *first, last = map(str, numbers)
+        return f"{', '.join(first)} and {last}"
+
+    text = "The chapters have {} points; their exercises take {} minutes."
+    assert text.format(listed_in_words(points), listed_in_words(minutes)) in page
     named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", page)) - {"code_stub", "grade_id", "check_"}
     assert named - {"generate_assignment"} == {entry.name for entry in known}
     assert f"with {len(known)} exercises, {sum(points)} points" in page

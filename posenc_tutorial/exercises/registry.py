@@ -15,7 +15,13 @@ from functools import lru_cache
 from typing import Any
 
 #: One module per chapter, each with a tuple ``EXERCISES``.
-CHAPTERS = ("ch01_why_positions", "ch02_learned", "ch03_sinusoidal", "ch04_absolute_limits")
+CHAPTERS = (
+    "ch01_why_positions",
+    "ch02_learned",
+    "ch03_sinusoidal",
+    "ch04_absolute_limits",
+    "ch06_rope",
+)
 
 #: ``(arguments, right answer, given answer)`` for every input.
 Cases = Sequence[tuple[tuple[Any, ...], Any, Any]]
