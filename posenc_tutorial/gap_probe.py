@@ -1,0 +1,122 @@
+"""Can a model still copy across a gap of ten thousand positions? Answered in less than a second.
+
+A language model that meets a text for the second time copies: some heads look for the place where
+the current token stood before, and read off what followed. Here the text is random tokens, so
+that there is nothing to guess and only copying helps. It is repeated once, and the *positions* of
+the second copy are moved away by a gap:
+
+    first copy    positions 0 … n - 1
+    second copy   positions n + gap … 2 n - 1 + gap
+
+Only ``2 n`` tokens are computed, whatever the gap. If the model copies, its heads can cope with a
+distance of ``n + gap``; if it cannot, the second copy is as unpredictable as the first.
+
+What this does not test: in a real long text there are tokens in the gap, thousands of keys that
+compete for attention. It is a test of distance alone.
+
+The idea of repeated random tokens is that of Olsson et al. 2022 (In-context learning and
+induction heads, arXiv 2209.11895).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What a model lost on both copies, nats per token.
+
+    Attributes:
+        gap: tokens left out between the copies.
+        first: ``(sequences,)``, mean loss on the first copy: nothing can be known there.
+        second: ``(sequences,)``, mean loss on the second copy, its first token left out, since
+            nothing announces that the text begins again.
+    """
+
+    gap: int
+    first: torch.Tensor
+    second: torch.Tensor
+
+    @property
+    def copies(self) -> bool:
+        """Whether every sequence costs less than half as much the second time."""
+        return bool((self.second < 0.5 * self.first).all())
+
+
+def random_copies(
+    vocabulary: int, *, length: int = 96, sequences: int = 3, seed: int = 0, first: int = 1000
+) -> torch.Tensor:
+    """Random token numbers, each sequence twice in a row.
+
+    Args:
+        vocabulary: number of tokens.
+        length: tokens of one copy, at least 2.
+        sequences: how many.
+        seed: of the random numbers, which are drawn on the CPU.
+        first: smallest token number used; those before it are control tokens and single bytes.
+
+    Returns:
+        ``(sequences, 2 * length)``, int64.
+
+    Raises:
+        ValueError: fewer than 2 tokens or 1 sequence, or no token left to draw.
+    """
+    if length < 2 or sequences < 1 or not 0 <= first < vocabulary:
+        raise ValueError(
+            "expected length >= 2, sequences >= 1 and first below the vocabulary "
+            f"({vocabulary}), got {length}, {sequences} and {first}"
+        )
+    generator = torch.Generator(device="cpu").manual_seed(seed)
+    drawn = torch.randint(first, vocabulary, (sequences, length), generator=generator)
+    return drawn.repeat(1, 2)
+
+
+def gap_positions(length: int, gap: int) -> torch.Tensor:
+    """Positions of two copies of ``length`` tokens with a gap between them.
+
+    Args:
+        length: tokens of one copy.
+        gap: positions left out, at least 0.
+
+    Returns:
+        ``(2 * length,)``, int64.
+
+    Raises:
+        ValueError: a negative gap.
+    """
+    if gap < 0:
+        raise ValueError(f"gap must be at least 0, got {gap}")
+    positions = torch.arange(2 * length, device="cpu")
+    positions[length:] += gap
+    return positions
+
+
+@torch.no_grad()
+def gap_probe(model: nn.Module, tokens: torch.Tensor, gap: int) -> Probe:
+    """Loss of a causal language model on both copies.
+
+    Args:
+        model: called as ``model(tokens, positions=positions)`` with ``(batch, n)`` tokens, returns
+            ``(batch, n, vocabulary)``; a token must see all tokens before it, whatever their
+            positions.
+        tokens: of :func:`random_copies`, on the device of the model.
+        gap: positions left out between the copies.
+
+    Returns:
+        The losses, on the CPU.
+
+    Raises:
+        ValueError: as :func:`gap_positions`; an odd number of tokens.
+    """
+    if tokens.ndim != 2 or tokens.shape[1] % 2:
+        raise ValueError(f"tokens must be (sequences, 2 * length), got {tuple(tokens.shape)}")
+    length = tokens.shape[1] // 2
+    positions = gap_positions(length, gap).to(tokens.device)
+    logits = model(tokens[:, :-1], positions=positions[:-1])  # (sequences, 2 n - 1, vocabulary)
+    losses = F.cross_entropy(logits.float().mT, tokens[:, 1:], reduction="none").cpu()
+    return Probe(gap, losses[:, : length - 1].mean(1), losses[:, length:].mean(1))

@@ -1,0 +1,5 @@
+"""``python -m posenc_tutorial.hf_config``."""
+
+from .command import main
+
+raise SystemExit(main())
