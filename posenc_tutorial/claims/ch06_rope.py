@@ -102,6 +102,7 @@ def claim_11(
 
 def claim_12(
     turn: Turn,
+    turn_key: Turn | None = None,
     *,
     dim: int = 64,
     near: int = 1,
@@ -117,7 +118,9 @@ def claim_12(
     the key turned back by it.
 
     Args:
-        turn: applied to queries and keys, for negative positions too.
+        turn: applied to queries.
+        turn_key: applied to keys, for negative positions too; default: the same. xPos treats the
+            two differently.
         dim: channels of the head.
         near: distance in tokens.
         far: distance in tokens, much larger.
@@ -134,12 +137,13 @@ def claim_12(
     """
     if far <= near:
         raise ValueError(f"far must be larger than near, got {far} and {near}")
+    turn_key = turn_key or turn
     q, k = (part.to(device) for part in _normal(1, 2, draws, dim))
 
     def scores(q: torch.Tensor, k: torch.Tensor, distance: int) -> torch.Tensor:
         """The key stands ``distance`` before the query, which is at ``far``."""
         here = torch.full((len(q),), far, device=q.device)
-        return (turn(q, here) * turn(k, here - distance)).sum(-1)
+        return (turn(q, here) * turn_key(k, here - distance)).sum(-1)
 
     same = {at: float(scores(q, q, at).mean()) for at in (near, far)}
     spread = {at: float(scores(q, k, at).std()) for at in (near, far)}
@@ -150,10 +154,10 @@ def claim_12(
     last = max(built)
     back = torch.arange(2 * last + 1, device=q.device)
     key = k[:1]
-    keys = turn(key.expand(len(back), dim), 2 * last - back)
+    keys = turn_key(key.expand(len(back), dim), 2 * last - back)
     found = []
     for distance in built:
-        query = turn(key, torch.tensor([-distance], device=q.device))
+        query = turn_key(key, torch.tensor([-distance], device=q.device))
         by_distance = keys @ turn(query, torch.tensor([2 * last], device=q.device))[0]
         found.append(int(by_distance.argmax()))
     anywhere = found == list(built)
