@@ -528,7 +528,7 @@ def test_mistakes_are_recognised_in_code_of_another_make(name, keys, answer):
 
 def test_every_mistake_in_a_function_was_made_by_other_means():
     for entry in exercises():
-        if isinstance(entry, Implement):
+        if entry.chapter in PART_I and isinstance(entry, Implement):
             made = {key for keys, _ in WRONG[entry.name] for key in keys.split()}
             assert made == {mistake.key for mistake in entry.mistakes}, entry.name
     thrice = [
