@@ -48,12 +48,12 @@ def claim_18(
     def those(pattern: str) -> list[int]:
         return [n for n, seen in found.items() if seen == pattern]
 
-    counts = {name: len(those(name)) for name in ("sorted", "unsorted")}
+    others = len(those("sorted")) + len(those("unsorted"))
     evidence = (
         f"of {min(heads)} to {max(heads)} heads, 1/2, 1/4, 1/8 … with "
         f"{_listed(those('halving'))}; another series that starts with its own ratio with "
-        f"{_listed(those('geometric'))}; no series for {sum(counts.values())} numbers of heads, "
-        f"of which {counts['unsorted']} are not even sorted"
+        f"{_listed(those('geometric'))}; no series for {others} numbers of heads, "
+        f"{len(those('sorted')) or 'none'} of them sorted"
     )
     if len(those("halving")) == len(found):
         return Verdict(18, HOLDS, evidence)
