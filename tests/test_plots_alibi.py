@@ -62,7 +62,7 @@ def test_two_matrices_write_their_numbers_and_hide_the_future():
     shown = axes[0].images[0].get_array()
     assert np.ma.getmaskarray(shown)[np.triu_indices(4, 1)].all()
     np.testing.assert_array_equal(shown[np.tril_indices(4)], distance[np.tril_indices(4)])
-    assert texts(axes[0]) == [f"{value:g}" for value in distance.ravel()]
+    assert texts(axes[0]) == [f"{value + 0.0:g}" for value in distance.ravel()]
     low, high = axes[1].images[0].get_clim()
     assert low == -high
 

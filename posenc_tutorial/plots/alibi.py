@@ -119,7 +119,7 @@ def two_matrices(matrices: Mapping[str, Sequence], *, axes=None):
                     ax.text(
                         column,
                         row,
-                        f"{values[row, column]:g}",
+                        f"{values[row, column] + 0.0:g}",
                         color=GREY if hidden else INK,
                         ha="center",
                         va="center",
@@ -150,11 +150,16 @@ def rounding_growth(errors: Mapping[str, Mapping[int, float]], *, ax=None):
                 list(good), list(good.values()), color=colour, marker=marker, markersize=4, lw=1.3
             )
             place, error = list(good.items())[-1]
-            label_line(ax, place, error, label, colour=colour, xytext=(7, 0))
+            last = place == max(max(row) for row in errors.values())
+            where = {"xytext": (7, 0)} if last else {"xytext": (0, -13), "ha": "right"}
+            label_line(ax, place, error, label, colour=colour, **where)
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
-        low, high = ax.get_xlim()
-        ax.set_xlim(low, high * 64)
+        places = sorted({place for row in errors.values() for place in row})
+        ticks = places[::-1][::3][::-1]
+        ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        ax.minorticks_off()
+        ax.set_xlim(places[0] * 0.7, places[-1] * 48)
         ax.set_xlabel("position of the query (tokens)")
         ax.set_ylabel("largest error of a weight")
     return ax
@@ -194,9 +199,13 @@ def mass_within(
             if trained is not None:
                 ax.axvline(trained, color=GREY, lw=0.8)
             ax.set_xscale("log", base=2)
+            longest = max(len(values) for values in lines.values())
+            ticks = [4**i for i in range(12) if 4**i <= longest]
+            ax.set_xticks(ticks, [str(tick) for tick in ticks])
+            ax.minorticks_off()
             ax.set_ylim(0, 1.03)
             ax.text(0.97, 0.06, panel, transform=ax.transAxes, ha="right", va="bottom")
-        axes[0].legend(fontsize=8, loc="upper left")
+        axes[0].legend(fontsize=8, loc="center right")
         for ax in axes[-2:]:
             ax.set_xlabel("nearest tokens")
         for ax in axes[::2]:
@@ -272,7 +281,7 @@ def retrieval(accuracy: Mapping[str, Mapping[int, float]], *, trained: int, chan
         ax = new_axes(ax, figsize=(6.4, 3.6))
         farthest = max(max(points) for points in accuracy.values())
         ax.axvspan(trained, farthest * 1.1, color=GREY, alpha=0.15, lw=0)
-        ax.axhline(chance, color=GREY, lw=1.0, ls="--")
+        ax.plot([1, farthest], [chance, chance], color=GREY, lw=1.0, ls="--")
         label_line(ax, 1, chance, "a guess", colour=GREY, xytext=(0, 7), ha="left")
         below = np.inf
         ends = []
