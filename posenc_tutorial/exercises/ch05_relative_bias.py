@@ -350,7 +350,7 @@ BUCKET_OF = Implement(
             "short_log",
             "the widths do not fit: at the maximum distance the logarithmic part has not used up "
             "its buckets",
-            GITHUB + "lucidrains/x-transformers/pull/10",
+            GITHUB + "ml-explore/mlx-examples/pull/113",
             excludes=("no_last",),
         ),
         Mistake(
@@ -442,13 +442,13 @@ STEP_BIAS = Implement(
         Mistake(
             "from_zero",
             "the new tokens are counted from 0, as if nothing were in the cache",
-            GITHUB + "huggingface/candle/pull/899",
+            GITHUB + "Blaizzy/mlx-vlm/issues/1983",
             excludes=("by_key", "far_is_zero"),
         ),
         Mistake(
             "new_keys_only",
             "there is a column for each new token only; the keys in the cache need one as well",
-            GITHUB + "huggingface/transformers/issues/16216",
+            GITHUB + "huggingface/candle/pull/899",
             excludes=("from_zero", "far_is_zero"),
         ),
         Mistake(
@@ -470,7 +470,7 @@ STEP_BIAS = Implement(
         Mistake(
             "heads_last",
             "the heads are on the last axis; scores have them before the queries",
-            GITHUB + "OpenNMT/CTranslate2/issues/2102",
+            GITHUB + "ml-explore/mlx-examples/pull/113",
         ),
         Mistake(
             "one_off",

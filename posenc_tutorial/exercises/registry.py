@@ -20,6 +20,7 @@ CHAPTERS = (
     "ch02_learned",
     "ch03_sinusoidal",
     "ch04_absolute_limits",
+    "ch05_relative_bias",
     "ch06_rope",
 )
 
