@@ -164,3 +164,20 @@ def test_a_picture_beside_other_html_still_needs_a_caption(tmp_path):
     path = tmp_path / "a.ipynb"
     path.write_text(text_of(notebook), "utf-8")
     assert any("caption" in finding for finding in check_notebook(path))
+
+
+def in_the_book() -> list:
+    found = []
+    for path in sorted((ROOT / "book").glob("[0-9]*.ipynb")):
+        for cell in nbformat.read(path, 4).cells:
+            last = cell.source.rstrip().splitlines()[-1:] if cell.cell_type == "code" else []
+            if last and re.fullmatch(rf"(?:explorers\.)?({'|'.join(NAMES)})\(.*\)", last[0]):
+                found.append(pytest.param(cell, last[0], id=f"{path.stem}-{last[0]}"))
+    return found
+
+
+@pytest.mark.parametrize(("cell", "call"), in_the_book())
+def test_explorers_of_the_book_are_fresh(cell, call):
+    data = next(o.data for o in cell.outputs if "text/html" in o.get("data", {}))
+    made = eval(call, {"explorers": explorers, **vars(explorers)})
+    assert data["text/html"] == made.html(), "make refresh"

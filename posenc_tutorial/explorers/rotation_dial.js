@@ -40,7 +40,11 @@ function draw(s, width) {
   svg += curve(arc, "faint");
   // The two labels keep apart when the arrows lie close to each other.
   const spread = Math.abs(between) < 0.3 ? (between < 0 ? -1 : 1) * (0.3 - Math.abs(between)) / 2 : 0;
-  svg += words(...at(a - spread, R + 20), `query ${q}`) + words(...at(b + spread, R + 20), `key ${k}`);
+  const label = (angle, text) => {
+    const side = Math.cos(angle), [x, y] = at(angle, R + 14);
+    return words(x, y + 4, text, side > 0.3 ? "start" : side < -0.3 ? "end" : "middle");
+  };
+  svg += label(a - spread, `query ${q}`) + label(b + spread, `key ${k}`);
 
   // The cosine for every distance, and where these two are on it.
   const reach = 60, left = beside ? 345 : 40, right = width - 12, top = beside ? 40 : 325;

@@ -34,9 +34,11 @@ function draw(s, width) {
     svg += dot(X(s.first), y(s.first), 4, "dot-one") + dot(X(s.second), y(s.second), 4, "dot-two");
   }
   svg += line(X(s.first), top, X(s.first), bottom, "one") + line(X(s.second), top, X(s.second), bottom, "two dashed");
-  const close = Math.abs(X(s.first) - X(s.second)) < 60, before = s.first <= s.second;
-  svg += words(X(s.first), 20, `first ${s.first}`, close ? (before ? "end" : "start") : "middle");
-  svg += words(X(s.second), 20, `second ${s.second}`, close ? (before ? "start" : "end") : "middle");
+  // Labels that would meet go to different heights.
+  const close = Math.abs(X(s.first) - X(s.second)) < 75;
+  const side = p => p < 8 ? "start" : p > N - 8 ? "end" : "middle";
+  svg += words(X(s.first), close ? 8 : 22, `first ${s.first}`, side(s.first));
+  svg += words(X(s.second), 22, `second ${s.second}`, side(s.second));
   for (const p of ticks(0, N, 5)) svg += words(X(p), bottom + 16, p);
   svg += words((left + right) / 2, bottom + 34, "position");
 

@@ -38,9 +38,9 @@ function draw(s, width) {
   svg += words((left + right) / 2, height - 10, "pair");
   const points = w => w.map((x, i) => [X(i), Y(x)]);
   svg += curve(points(before), "faint") + curve(points(after), "one");
-  const limit = (x, label) => line(left, Y(x), right, Y(x), "two dashed")
-    + words(left + 6, Y(x) - 5, label, "start");
-  svg += limit(L, `original length ${show(L)}`);
+  const limit = (x, label, below) => line(left, Y(x), right, Y(x), "two dashed")
+    + words(left + 6, Y(x) + (below ? 14 : -5), label, "start");
+  svg += limit(L, `original length ${show(L)}`, true);
   if (s.factor > 1) svg += limit(L * s.factor, `extended to ${show(L * s.factor)}`);
   return { svg, height, sentence: wavelengthSentence(s) };
 }

@@ -57,10 +57,13 @@ def wavelengths(
         ax = figure.subplots()
         ax.semilogy(frequencies.wavelengths(before), color=GREY, linestyle="--")
         ax.semilogy(waves, color=BLUE)
-        for tokens, label in ((length, "original length"), (length * factor, "extended to")):
+        for tokens, label, up in (
+            (length, "original length", -12),
+            (length * factor, "extended to", 4),
+        ):
             ax.axhline(tokens, color=RED, linestyle="--", linewidth=1)
             ax.annotate(
-                f"{label} {number(tokens)}", (0, tokens), (2, 3), textcoords="offset points"
+                f"{label} {number(tokens)}", (0, tokens), (2, up), textcoords="offset points"
             )
         ax.set(xlabel="pair", ylabel="wavelength, tokens")
 
