@@ -19,7 +19,8 @@ from tools.notebooks import ROOT
 
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
 ADDRESS = CONFIG["repository"]["url"]
-REQUIREMENTS = {name: ROOT / "requirements" / f"{name}.txt" for name in ("book", "test", "models")}
+EXTRAS = ("book", "test", "models", "fast")
+REQUIREMENTS = {name: ROOT / "requirements" / f"{name}.txt" for name in EXTRAS}
 # https://creativecommons.org/licenses/by/4.0/legalcode.txt, byte for byte
 CC_BY_4_SHA256 = "9ba9550ad48438d0836ddab3da480b3b69ffa0aac7b7878b5a0039e7ab429411"
 
@@ -105,7 +106,7 @@ def test_runtime_dependencies_have_lower_bounds_only():
 
 def test_extras_are_the_requirement_files():
     extras = metadata("posenc-tutorial").get_all("Provides-Extra")
-    assert sorted(extras) == ["book", "models", "test"]
+    assert sorted(extras) == sorted(EXTRAS)
     for extra, path in REQUIREMENTS.items():
         listed = [line for line in requires("posenc-tutorial") if f'extra == "{extra}"' in line]
         assert sorted(names_of("\n".join(listed))) == sorted(names_of(path.read_text("utf-8")))
@@ -167,7 +168,7 @@ def test_workflows_run_the_local_commands():
         jobs = yaml.safe_load(text(name))["jobs"]
         runs = {step["run"] for job in jobs.values() for step in job["steps"] if "run" in step}
         assert commands <= runs
-        assert all(run.startswith(("make ", "nvidia-smi")) for run in runs)
+        assert all(run.startswith(("make ", "nvidia-smi", "command -v ")) for run in runs)
         assert "{{ secrets" not in text(name)
     assert "make test" in text(".ci/run")
 

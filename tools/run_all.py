@@ -17,10 +17,12 @@ from tools.notebooks import ROOT
 PYTHON = sys.executable
 STEPS: dict[str, tuple[str, list[str]]] = {
     "lint": ("style and errors of the code", [PYTHON, "-m", "ruff", "check", "."]),
-    "unit": ("unit tests", [PYTHON, "-m", "pytest", "-q"]),
+    "unit": ("unit tests", [PYTHON, "-m", "pytest", "-q", "--ignore=tests/browser"]),
     "check": ("notebooks as stored", [PYTHON, "-m", "tools.check_notebooks"]),
     "nbval": ("notebooks run again", [PYTHON, "-m", "tools.run_notebooks"]),
     "book": ("the book, warnings are errors", [PYTHON, "-m", "tools.build_book"]),
+    # After the book, which it opens; without a browser its tests are skipped and say so.
+    "browser": ("the book in a browser", [PYTHON, "-m", "pytest", "-q", "-rs", "tests/browser"]),
     # After the book, whose numbers it compares.
     "colab": ("derived notebooks", [PYTHON, "-m", "tools.derive", "--check"]),
 }
@@ -51,9 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     results = {name: run_step(name, notebooks) for name in steps}
     print("\n== summary")
     for name, (passed, seconds) in results.items():
-        print(f"{name:6} {'passed' if passed else 'FAILED'} {seconds:7.1f} s  {STEPS[name][0]}")
+        print(f"{name:7} {'passed' if passed else 'FAILED'} {seconds:7.1f} s  {STEPS[name][0]}")
     total = sum(seconds for _, seconds in results.values())
-    print(f"{'all':6} {'':6} {total:7.1f} s")
+    print(f"{'all':7} {'':6} {total:7.1f} s")
     return 0 if all(passed for passed, _ in results.values()) else 1
 
 
