@@ -22,6 +22,8 @@ CHAPTERS = (
     "ch04_absolute_limits",
     "ch05_relative_bias",
     "ch06_rope",
+    "ch07_rope_in_practice",
+    "ch08_alibi",
 )
 
 #: ``(arguments, right answer, given answer)`` for every input.
