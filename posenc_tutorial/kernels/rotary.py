@@ -1,0 +1,353 @@
+"""RoPE's rotation of queries and keys: one function, four ways to run it.
+
+A rotation reads every channel once, does six operations on a pair, and writes every channel once.
+So the limit is the speed of memory, and what a backend has to do is not touch anything twice.
+
+=============  ===========  ======================================================================
+backend        device       how
+=============  ===========  ======================================================================
+``eager``      any          :func:`~posenc_tutorial.rope.rotate`: one pass for every operation
+``compiled``   CPU, CUDA    the same lines through :func:`torch.compile`, which fuses the passes
+``numba``      CPU          a loop over pairs, by hand (the extra ``fast``)
+``triton``     CUDA         one launch for queries and keys; on the CPU, Triton's interpreter
+=============  ===========  ======================================================================
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import warnings
+
+import torch
+
+from ..rope import _check_layout, rotate
+
+BACKENDS = ("auto", "eager", "compiled", "numba", "triton")
+_WARNED: set[str] = set()
+_BROKEN: dict[tuple[str, str], str] = {}  # (backend, device type) -> what went wrong once
+
+
+def apply_rope(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    *,
+    layout: str = "half",
+    backend: str = "auto",
+    out: tuple[torch.Tensor, torch.Tensor] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Rotate queries and keys of the same tokens, as :func:`~posenc_tutorial.rope.rotate` does.
+
+    The first ``2 * cos.shape[-1]`` channels of every head turn, the others pass through. Every
+    backend differentiates with respect to ``q`` and ``k``, any number of times. The gradient is
+    the transpose of the forward map: the rotation by the negative angle, times the attention
+    factor, if the tables hold one. Source: Su et al. 2021, eq. 34.
+
+    Args:
+        q: ``(batch, heads, n, head_dim)``, any strides.
+        k: ``(batch, kv_heads, n, head_dim)``, same dtype and device.
+        cos: ``(n, rotary_dim/2)``, or ``(batch, n, rotary_dim/2)`` where the rows of the batch
+            have positions of their own (a heads axis of size 1 is allowed too).
+        sin: like ``cos``.
+        layout: ``"half"`` or ``"interleaved"``, see :mod:`~posenc_tutorial.rope`.
+        backend: one of the table above, or ``"auto"``: on CUDA Triton, else compiled, else eager;
+            on the CPU Numba, else compiled, else eager. ``auto`` says once what is missing, and
+            takes eager for a few tokens, for other devices, and for tables that require a gradient.
+        out: two tensors to write to, of the shapes and dtypes of ``q`` and ``k``. They may be
+            ``q`` and ``k`` themselves. Without it, new tensors are made, and on a CPU that costs
+            more than the rotation.
+
+    Returns:
+        The rotated pair, same shapes and dtypes; ``out`` itself if it was given. Arithmetic is
+        float64 for float64 inputs and float32 otherwise, rounded once.
+
+    Raises:
+        ImportError: the backend asked for needs a package that is not installed.
+        RuntimeError: the backend asked for cannot run here; ``out`` where a gradient is needed.
+        TypeError: dtypes that do not fit, or that the backend cannot rotate.
+        ValueError: shapes that do not fit; an unknown layout or backend; ``out`` that overlaps
+            an input without being that input.
+    """
+    cos, sin = _checked(q, k, cos, sin, layout)
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
+    grad = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)
+    table_grad = torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad)
+    if out is not None:
+        _check_out(q, k, out)
+        if grad or table_grad:
+            raise RuntimeError(
+                "out= records no gradient: leave it away, or call under torch.no_grad()"
+            )
+    if torch.compiler.is_compiling() and backend in ("auto", "eager", "compiled"):
+        # The caller's graph is being compiled: the plain lines fuse with what is around them.
+        return _eager(q, k, cos, sin, layout, out)
+    automatic = backend == "auto"
+    if automatic:
+        backend = _choose(q, k, table_grad)
+    elif backend != "eager":
+        _insist(backend, q)
+        if table_grad:
+            raise RuntimeError(
+                f"backend {backend!r} has no gradient with respect to cos and sin; "
+                "backend 'eager' has one"
+            )
+    if backend == "eager" or q.numel() + k.numel() == 0:
+        return _eager(q, k, cos, sin, layout, out)
+    try:
+        return _opaque(q, k, cos, sin, layout, backend, out)
+    except Exception as error:
+        if not automatic or backend == "numba":
+            raise
+        # A compiler that is there and does not work: say so once, and do without it.
+        reason = f"backend {backend!r} failed with {type(error).__name__}: {error}".splitlines()[0]
+        _BROKEN[backend, q.device.type] = reason
+        _say_once(reason)
+        return apply_rope(q, k, cos, sin, layout=layout, backend="auto", out=out)
+
+
+# Checks
+
+
+def _checked(q, k, cos, sin, layout) -> tuple[torch.Tensor, torch.Tensor]:
+    """Raise unless everything fits; the tables as (batch or 1, n, pairs), in the wide dtype."""
+    _check_layout(layout)
+    for name, x in (("q", q), ("k", k)):
+        if x.dim() != 4:
+            raise ValueError(
+                f"{name} must have shape (batch, heads, n, head_dim), got {tuple(x.shape)}"
+            )
+        if not x.is_floating_point():
+            raise TypeError(f"{name} must be floating-point, got {x.dtype}")
+    if q.dtype != k.dtype:
+        raise TypeError(f"q and k must have one dtype, got {q.dtype} and {k.dtype}")
+    if (q.shape[0], *q.shape[2:]) != (k.shape[0], *k.shape[2:]):
+        raise ValueError(
+            "q and k must agree in all but the number of heads, "
+            f"got {tuple(q.shape)} and {tuple(k.shape)}"
+        )
+    if cos.shape != sin.shape:
+        raise ValueError(f"cos and sin differ: {tuple(cos.shape)} and {tuple(sin.shape)}")
+    if not (cos.is_floating_point() and sin.is_floating_point()):
+        raise TypeError(f"cos and sin must be floating-point, got {cos.dtype} and {sin.dtype}")
+    devices = {x.device for x in (q, k, cos, sin)}
+    if len(devices) > 1:
+        raise ValueError(
+            f"q, k, cos and sin must be on one device, got {sorted(map(str, devices))}"
+        )
+    batch, _, n, head_dim = q.shape
+    shape = tuple(cos.shape)
+    if cos.dim() == 4 and shape[1] == 1:
+        cos, sin = cos[:, 0], sin[:, 0]
+    elif cos.dim() == 2:
+        cos, sin = cos[None], sin[None]
+    if cos.dim() != 3 or cos.shape[0] not in (1, batch) or cos.shape[1] != n or shape[-1] < 1:
+        raise ValueError(
+            f"cos must have shape ({n}, rotary_dim/2) or ({batch}, {n}, rotary_dim/2), got {shape}"
+        )
+    if 2 * shape[-1] > head_dim:
+        raise ValueError(
+            f"cos has {shape[-1]} columns, one per pair, and so turns {2 * shape[-1]} channels, "
+            f"but a head has only {head_dim}; the tables must not repeat each angle"
+        )
+    wide = torch.promote_types(q.dtype, torch.float32)
+    return cos.to(wide), sin.to(wide)
+
+
+def _check_out(q, k, out) -> None:
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise TypeError("out must be a pair of tensors, one like q and one like k")
+    for name, x, o in zip("qk", (q, k), out, strict=True):
+        if o.shape != x.shape or o.dtype != x.dtype or o.device != x.device:
+            raise ValueError(
+                f"out must hold a tensor like {name}: {tuple(x.shape)}, {x.dtype}, {x.device}; "
+                f"got {tuple(o.shape)}, {o.dtype}, {o.device}"
+            )
+        if any(step == 0 and size > 1 for size, step in zip(o.shape, o.stride(), strict=True)):
+            raise ValueError(f"out for {name} is expanded: several elements share one place")
+        # Packed q, k and v interleave in memory without sharing a byte, so only the certain
+        # cases are refused: the same first element, or an overlap with the tensor's own input.
+        if _overlap(o, x) and not (_same_start(o, x) and o.stride() == x.stride()):
+            raise ValueError(f"out for {name} overlaps {name} without being {name} itself")
+    for a, b in ((out[0], out[1]), (out[0], k), (out[1], q)):
+        if _same_start(a, b):
+            raise ValueError("out for q and out for k need memory of their own")
+
+
+def _same_start(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return a.numel() > 0 and b.numel() > 0 and a.data_ptr() == b.data_ptr()
+
+
+def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether the memory between first and last element of one touches that of the other."""
+    if a.numel() == 0 or b.numel() == 0:
+        return False
+    (a0, a1), (b0, b1) = (
+        (x.data_ptr(), x.data_ptr() + extent(x) * x.element_size()) for x in (a, b)
+    )
+    return a0 < b1 and b0 < a1
+
+
+def extent(x: torch.Tensor) -> int:
+    """Elements from the first to the last one of a tensor, gaps included."""
+    if x.numel() == 0:
+        return 0
+    return 1 + sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True))
+
+
+# Choosing
+
+_DTYPES = {
+    "numba": (torch.float32, torch.float64, torch.bfloat16),
+    "triton": (torch.float32, torch.float64, torch.float16, torch.bfloat16),
+}
+_FEW = 2**15  # elements of q; below, starting a kernel on the CPU costs more than the passes
+
+
+def why_not(
+    backend: str, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+) -> str | None:
+    """Why a backend cannot rotate tensors of this device and dtype here, or None if it can.
+
+    Args:
+        backend: ``"eager"``, ``"compiled"``, ``"numba"`` or ``"triton"``.
+        device: where the tensors are.
+        dtype: what they hold.
+
+    Returns:
+        None, or one sentence that says what is missing and what would help.
+
+    Raises:
+        ValueError: an unknown backend.
+    """
+    if backend not in BACKENDS[1:]:
+        raise ValueError(f"backend must be one of {', '.join(BACKENDS[1:])}, got {backend!r}")
+    kind = torch.device(device).type
+    if backend == "eager":
+        return None
+    if backend == "compiled":
+        if kind not in ("cpu", "cuda"):
+            return f"backend 'compiled' is made for cpu and cuda, and the tensors are on {kind}"
+        if kind == "cpu" and not _cpp_compiler():
+            return (
+                "backend 'compiled' needs a C++ compiler, and none was found: install g++ "
+                "(apt install g++) or clang++, or set CXX"
+            )
+        if kind == "cuda" and not _installed("triton"):
+            return "backend 'compiled' needs the package triton on cuda: pip install triton"
+        return _BROKEN.get((backend, kind))
+    if not _installed(backend):
+        what = "pip install 'posenc-tutorial[fast]'" if backend == "numba" else "pip install triton"
+        return f"backend {backend!r} needs the package {backend}: {what}"
+    wanted = ("cpu",) if backend == "numba" else ("cpu", "cuda")
+    if kind not in wanted:
+        return f"backend {backend!r} runs on {' and '.join(wanted)}, and the tensors are on {kind}"
+    if dtype not in _DTYPES[backend]:
+        names = ", ".join(str(t).removeprefix("torch.") for t in _DTYPES[backend])
+        return f"backend {backend!r} rotates {names}, not {str(dtype).removeprefix('torch.')}"
+    return _BROKEN.get((backend, kind))
+
+
+def _installed(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def _cpp_compiler() -> str | None:
+    names = (os.environ.get("CXX"), "g++", "clang++", "c++", "cl")
+    return next((name for name in names if name and shutil.which(name)), None)
+
+
+def _insist(backend: str, q: torch.Tensor) -> None:
+    reason = why_not(backend, q.device, q.dtype)
+    if reason is None:
+        return
+    if "needs the package" in reason:
+        raise ImportError(reason)
+    if "rotates" in reason:
+        raise TypeError(reason)
+    raise RuntimeError(reason)
+
+
+def _choose(q: torch.Tensor, k: torch.Tensor, table_grad: bool) -> str:
+    on_cpu = q.device.type == "cpu"
+    if table_grad or q.device.type not in ("cpu", "cuda") or (on_cpu and q.numel() < _FEW):
+        return "eager"
+    for backend in ("numba" if on_cpu else "triton", "compiled"):
+        reason = why_not(backend, q.device, q.dtype)
+        if reason is None:
+            return backend
+        _say_once(reason)
+    return "eager"
+
+
+def _say_once(reason: str) -> None:
+    if reason not in _WARNED:
+        _WARNED.add(reason)
+        warnings.warn(f"apply_rope takes a slower way: {reason}", RuntimeWarning, stacklevel=4)
+
+
+# Running
+
+
+def _eager(q, k, cos, sin, layout, out):
+    cos, sin = cos[:, None], sin[:, None]  # (batch or 1, 1, n, pairs)
+    new = rotate(q, cos, sin, layout=layout), rotate(k, cos, sin, layout=layout)
+    if out is None:
+        return new
+    return out[0].copy_(new[0]), out[1].copy_(new[1])
+
+
+def _opaque(q, k, cos, sin, layout, backend, out):
+    """What torch.compile must not look into, if a caller compiles around it."""
+    run = _run
+    if torch.compiler.is_compiling():
+        run = torch.compiler.disable(_run)
+    return run(q, k, cos, sin, layout, backend, out)
+
+
+def _run(q, k, cos, sin, layout, backend, out):
+    if out is None:
+        return _Turn.apply(q, k, cos, sin, layout, False, backend)
+    with torch.no_grad():
+        _turn(q, k, cos, sin, layout, False, backend, out)
+    return out[0], out[1]
+
+
+class _Turn(torch.autograd.Function):
+    """The rotation as one node of the graph; its backward is the rotation the other way."""
+
+    @staticmethod
+    def forward(q, k, cos, sin, layout, inverse, backend):
+        return _turn(q, k, cos, sin, layout, inverse, backend, None)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        _, _, cos, sin, ctx.layout, ctx.inverse, ctx.backend = inputs
+        ctx.save_for_backward(cos, sin)
+
+    @staticmethod
+    def backward(ctx, grad_q, grad_k):
+        # (f R)ᵀ = f Rᵀ: the factor stays, the angle changes its sign, and that is the sine's.
+        # A node again, so that gradients of gradients exist.
+        cos, sin = ctx.saved_tensors
+        grads = _Turn.apply(grad_q, grad_k, cos, sin, ctx.layout, not ctx.inverse, ctx.backend)
+        return *grads, None, None, None, None, None
+
+
+def _turn(q, k, cos, sin, layout, inverse, backend, out):
+    """Rotate without recording, by one of the kernels; new tensors unless ``out`` is given."""
+    if backend == "compiled":
+        from . import _compiled
+
+        return _compiled.turn(q, k, cos, sin, layout, inverse, out)
+    if out is None:
+        out = torch.empty_like(q), torch.empty_like(k)
+    if backend == "numba":
+        from . import _numba as kernel
+    else:
+        from . import _triton as kernel
+    kernel.turn(q, k, cos, sin, layout, inverse, out)
+    return out
