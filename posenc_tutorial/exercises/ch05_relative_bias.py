@@ -515,7 +515,7 @@ WHAT_A_BIAS_KNOWS = explain(
         ),
         "G": Statement(
             "A learned bias falls steadily with the distance, so a straight line would do as well.",
-            "one of our heads learned a comb, with a tooth every four bytes",
+            "one of our heads learned a saw, with a tooth every four bytes",
             "claim 19",
         ),
         "H": Statement(
