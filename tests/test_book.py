@@ -256,6 +256,20 @@ book_fixes = load(BOOK / "_ext" / "book_fixes.py")
         ('<div role="doc-biblioentry">', '<div role="listitem">'),
         ("<main><h1> </h1></main>", "<main></main>"),
         ("<h1>Title</h1>", "<h1>Title</h1>"),
+        ('<tr><th class="head"><p></p></th></tr>', "<tr><td></td></tr>"),
+        ('<th class="head stub"><p>day</p></th>', '<th class="head stub"><p>day</p></th>'),
+        ('<link rel="stylesheet" href="_static/sphinx-design.min.css?v=6a" />', ""),
+        ('<script data-x="y" src="_static/design-tabs.js?v=fc"></script>', ""),
+        ('<p>a</p>\n<script src="searchindex.js"></script>', "<p>a</p>"),
+        (
+            '<script src="searchindex.js"></script><div id="search-results"></div>',
+            '<script src="searchindex.js"></script><div id="search-results"></div>',
+        ),
+        (
+            '(<dl>\n<dd><em class="sig-param">a</em>,</dd>\n</dl>)<dl><dt>b</dt><dd>c</dd></dl>',
+            '(<span class="sig-lines">\n<span class="sig-line"><em class="sig-param">a</em>,</span>'
+            "\n</span>)<dl><dt>b</dt><dd>c</dd></dl>",
+        ),
         (
             '<script defer="defer" src="_static/mathjax/tex-chtml-full.js?v=1"></script>',
             "",

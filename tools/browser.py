@@ -114,7 +114,7 @@ AXE_RUN = (
     "contrast => axe.run(contrast ? {include: ("
     + TEXTS
     + """)()} : {exclude: [['mjx-container']]}, {
-    resultTypes: ['violations'],
+    resultTypes: ['violations'], preload: false,
     ...(contrast ? {runOnly: ['color-contrast']}
                  : {rules: {'color-contrast': {enabled: false}}}),
   },
@@ -303,6 +303,8 @@ def visit(browser: Any, site: Path, base: str, page: str, axe: str | None) -> di
     with opened(browser, base, page) as (tab, record):
         # Before it changes size: what a reader's first look needs.
         result["weight"] = weight(site, base, record["asked"])
+        # A colour half-way between two schemes is nobody's colour.
+        tab.add_style_tag(content="*, ::before, ::after { transition: none !important; }")
         if axe:
             tab.evaluate(axe)
         for width, height in WIDTHS.items():

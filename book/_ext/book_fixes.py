@@ -68,6 +68,21 @@ PAGE_FIXES: list[tuple[str, re.Pattern[str], str]] = [
         'role="listitem"',
     ),
     (
+        # A corner of a table that names nothing is no heading (axe: empty-table-header).
+        "no empty table heading",
+        re.compile(r'<th class="[^"]*\bhead\b[^"]*">(?:<p>\s*</p>)?\s*</th>'),
+        "<td></td>",
+    ),
+    (
+        # 55 kB of style and a script for tabs, cards and grids, of which the book has none.
+        "no sphinx-design",
+        re.compile(
+            r"\s*<(?:link|script)[^>]*_static/(?:sphinx-design\.min\.css|design-tabs\.js)[^>]*>"
+            r"(?:</script>)?"
+        ),
+        "",
+    ),
+    (
         # A print-only heading that has no text (axe: empty-heading).
         "no empty heading",
         re.compile(r"<h1>\s*</h1>"),
@@ -78,6 +93,17 @@ PAGE_FIXES: list[tuple[str, re.Pattern[str], str]] = [
 _PICTURE_NAME = re.compile(r"^(?:\.\./)*_(?:images|static)/|^[\w./-]+\.(?:png|svg|jpe?g|gif|webp)$")
 
 
+# Sphinx writes a signature over several lines as a list of descriptions without terms (axe:
+# definition-list).
+_SIGNATURE_LINES = re.compile(r'<dl>(\s*<dd><em class="sig-param">.*?)</dl>', re.DOTALL)
+
+# The theme loads the search index (160 kB, and it grows with the book) on every page, for results
+# while one types, which Jupyter Book switches off. The search page needs it.
+_SEARCH = re.compile(
+    r'\s*<script src="(?:\.\./)*(?:_static/searchtools|_static/language_data|searchindex)\.js">'
+    r"</script>"
+)
+
 # Sphinx loads MathJax (1.3 MB) on a page without formulas if a chapter listed below it has some.
 _MATHJAX = re.compile(r"\s*<script[^>]*mathjax/tex-chtml-full\.js[^>]*></script>")
 _HAS_MATH = re.compile(r'class="[^"]*\bmath\b')
@@ -87,9 +113,17 @@ def fix_page(html: str) -> str:
     """The page with every fix applied; applying it twice changes nothing."""
     for _, pattern, replacement in PAGE_FIXES:
         html = pattern.sub(replacement, html)
+    html = _SIGNATURE_LINES.sub(_signature_lines, html)
     if not _HAS_MATH.search(html):
         html = _MATHJAX.sub("", html)
+    if 'id="search-results"' not in html:
+        html = _SEARCH.sub("", html)
     return html
+
+
+def _signature_lines(found: re.Match[str]) -> str:
+    lines = found[1].replace("<dd>", '<span class="sig-line">').replace("</dd>", "</span>")
+    return f'<span class="sig-lines">{lines}</span>'
 
 
 class _Images(HTMLParser):
