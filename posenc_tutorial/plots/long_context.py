@@ -30,6 +30,7 @@ METHODS = {
     "NTK": (ORANGE, "^"),
     "dynamic": (PURPLE, "v"),
     "YaRN": (BLUE, "D"),
+    "YaRN, paper": (SKY, "P"),
 }
 
 
@@ -188,9 +189,10 @@ def gap_curves(
     places = np.arange(len(gaps))
     with style():
         ax = new_axes(ax, figsize=(6.6, 4.0))
-        ends = []
+        ends, top = [], first
         for number, (name, values) in enumerate(losses.items()):
             values = np.asarray(values)
+            top = max(top, values.max())
             colour, marker = METHODS.get(name, (COLOURS[number % 6], MARKERS[number % 7]))
             mean = values.mean(1)
             spread = np.stack([mean - values.min(1), values.max(1) - mean])
@@ -209,16 +211,16 @@ def gap_curves(
             ends.append((mean[-1], name, colour))
         below = np.inf
         for end, name, colour in sorted(ends, reverse=True):
-            below = min(end, below - 0.75)
+            below = min(end, below - 0.055 * top)
             label_line(ax, places[-1] + 0.15, below, name, colour=colour)
         ax.axhline(first, color=GREY, lw=1.0, ls=":")
         label_line(ax, 0, first, "first copy", colour=GREY, xytext=(0, 4), va="bottom")
         inside = sum(gap < trained for gap in gaps) - 0.5
         ax.axvline(inside, color=GREY, lw=1.0, ls="--")
-        label_line(ax, inside, 0.35, f"{trained:,}", colour=GREY, xytext=(4, 0), va="bottom")
+        label_line(ax, inside, top, f"{trained:,}", colour=GREY)
         ax.set_xticks(places, [f"{gap:,}" for gap in gaps])
         ax.set_xlim(-0.4, len(gaps) - 0.1)
-        ax.set_ylim(0, first * 1.16)
+        ax.set_ylim(0, top * 1.06)
         ax.set_xlabel("gap between the copies (tokens)")
         ax.set_ylabel("loss on the second copy\n(nats per token)")
     return ax
@@ -240,7 +242,7 @@ def short_cost(costs: Mapping[str, Sequence], *, ax=None):
         for row, (name, values) in zip(rows, costs.items(), strict=True):
             values = np.asarray(values)
             error = values.std(ddof=1) / np.sqrt(len(values))
-            colour, marker = METHODS.get(name.split()[0], (INK, "o"))
+            colour, marker = METHODS.get(name, (INK, "o"))
             ax.errorbar(
                 values.mean(),
                 row,
@@ -279,9 +281,7 @@ def loss_by_length(losses: Mapping[str, Mapping[int, Sequence[float]]], *, train
             if not points:
                 continue
             known = sorted(points)
-            colour, marker = METHODS.get(
-                name.split()[0], (COLOURS[number % 6], MARKERS[number % 7])
-            )
+            colour, marker = METHODS.get(name, (COLOURS[number % 6], MARKERS[number % 7]))
             means = [np.mean(points[length]) for length in known]
             places = [place[length] for length in known]
             ax.plot(places, means, color=colour, lw=1.3, marker=marker, markersize=5)
@@ -330,7 +330,7 @@ def shards(owners: Mapping[str, Sequence[int]], *, axes=None):
                 pieces = np.split(rows, np.flatnonzero(np.diff(rows) > 1) + 1)
                 for piece in pieces:
                     middle = piece.mean()
-                    ax.text(n - 0.8, middle, f"rank {rank}", va="center", ha="right", fontsize=9)
+                    ax.text(n - 0.2, middle, f"rank {rank}", va="center", fontsize=9)
             ax.set_xlabel(f"key position\n{name}")
             ax.set_xticks([0, n - 1])
             ax.set_yticks([0, n - 1])
