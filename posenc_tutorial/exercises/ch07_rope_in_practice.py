@@ -667,7 +667,7 @@ ROPE_IN_USE = explain(
             GITHUB + "huggingface/transformers/issues/25104",
         ),
         "F": Statement(
-            "With fixed frequencies, texts that are packed into one row need a mask; positions "
+            "With RoPE of fixed frequencies, texts packed into one row need a mask; positions "
             "that start again are a matter of taste."
         ),
         "G": Statement(

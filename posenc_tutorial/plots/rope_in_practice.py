@@ -271,7 +271,8 @@ def loss_by_offset(offsets, losses: Mapping[str, Sequence], *, ax=None):
             ax.plot(offsets, values, color=colour, marker="o", ms=4)
             groups.append(([name], values, colour))
         for names, values, colour in groups:
-            label_line(ax, offsets[-1], values[-1], "\n".join(names), colour=colour)
+            label_line(ax, offsets[-1], values[-1], "\n".join(names), colour=colour, va="bottom",
+                       xytext=(4, -5))  # fmt: skip
         ax.set_xlim(-0.02 * offsets[-1], offsets[-1] * 1.42)
         ax.set_xticks(list(offsets))
         ax.set_xlabel("position of the first token")
