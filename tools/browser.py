@@ -313,7 +313,7 @@ def visit(browser: Any, site: Path, base: str, page: str, axe: str | None) -> di
             for scheme in SCHEMES:
                 tab.emulate_media(color_scheme=scheme)
                 tab.wait_for_function(
-                    "s => document.documentElement.dataset.theme === s", arg=scheme
+                    "s => (document.documentElement.dataset.theme || s) === s", arg=scheme
                 )
                 seen = tab.evaluate(MEASURE)
                 found = problems(seen, record)

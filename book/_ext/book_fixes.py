@@ -114,11 +114,22 @@ def fix_page(html: str) -> str:
     for _, pattern, replacement in PAGE_FIXES:
         html = pattern.sub(replacement, html)
     html = _SIGNATURE_LINES.sub(_signature_lines, html)
+    html = _one_description(html)
     if not _HAS_MATH.search(html):
         html = _MATHJAX.sub("", html)
     if 'id="search-results"' not in html:
         html = _SEARCH.sub("", html)
     return html
+
+
+def _one_description(html: str) -> str:
+    """Let a page's own description for sharing replace the one made of its first words."""
+    own = re.search(r'<meta content="([^"]*)" name="og:description" />\n?', html)
+    if own is None:
+        return html
+    html = html.replace(own[0], "", 1)
+    guessed = re.compile(r'(<meta property="og:description" content=")[^"]*(")')
+    return guessed.sub(lambda found: found[1] + own[1] + found[2], html)
 
 
 def _signature_lines(found: re.Match[str]) -> str:
