@@ -25,6 +25,7 @@ _AXES = "api/_as_gen/$.html#$"
 # project -> (name, role, uri)
 NAMES: dict[str, list[tuple[str, str, str]]] = {
     "python": [
+        ("collections.Counter", "class", "library/collections.html#$"),
         ("collections.abc.Callable", "class", "library/collections.abc.html#$"),
         ("collections.abc.Iterable", "class", "library/collections.abc.html#$"),
         ("collections.abc.Iterator", "class", "library/collections.abc.html#$"),
@@ -50,6 +51,7 @@ NAMES: dict[str, list[tuple[str, str, str]]] = {
         ("torch.Generator", "class", _GENERATED),
         ("torch.device", "class", _ATTRIBUTE),
         ("torch.dtype", "class", _ATTRIBUTE),
+        ("torch.distributed.ProcessGroup", "class", "distributed.html#$"),
         ("torch.nn.Module", "class", _GENERATED),
         ("torch.nn.Embedding", "class", _GENERATED),
         ("torch.nn.Linear", "class", _GENERATED),

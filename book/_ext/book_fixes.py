@@ -177,6 +177,7 @@ def pages_address(repository: str) -> str:
 ALIASES = {
     "np.": "numpy.",
     "nn.": "torch.nn.",
+    "dist.": "torch.distributed.",
     "Axes": "matplotlib.axes.Axes",
     "matplotlib.axes._axes.Axes": "matplotlib.axes.Axes",
     "Figure": "matplotlib.figure.Figure",
@@ -184,6 +185,7 @@ ALIASES = {
     "Callable": "collections.abc.Callable",
     "Iterable": "collections.abc.Iterable",
     "Mapping": "collections.abc.Mapping",
+    "Path": "pathlib.Path",
     "Sequence": "collections.abc.Sequence",
 }
 
