@@ -25,7 +25,12 @@ NOT_FOUND = """<!DOCTYPE html>
 <meta name="robots" content="noindex" />
 <title>No such page - {title}</title>
 <style>
-:root {{ color-scheme: light dark; }}
+:root {{ color-scheme: light dark; background: #fff; color: #222; }}
+a {{ color: #0b4fb3; }}
+@media (prefers-color-scheme: dark) {{
+:root {{ background: #121212; color: #ddd; }}
+a {{ color: #8ab4f8; }}
+}}
 body {{ font: 1.1rem/1.6 system-ui, sans-serif; margin: 0 auto; max-width: 36rem;
 padding: 2rem 1rem; }}
 input, button {{ font: inherit; }}
