@@ -3,7 +3,8 @@
     make bench                                        # everything this machine can run
     python -m benchmarks.bench --only rope --repeats 21
 
-Writes ``benchmarks/results/bench.csv`` and ``bench.md``. Ways of doing the same thing are timed in
+Writes ``benchmarks/results/bench.csv`` and ``bench.md``; chapter 12 draws a copy of the first,
+``posenc_tutorial/kernels/measured.csv``. Ways of doing the same thing are timed in
 turn, again and again, so that whatever else the machine does hits all of them alike; a row is the
 median of its times, and the columns to compare are the ratios. The limit of a rotation is
 ``copy_`` into memory that is there: it reads and writes every byte once, as a rotation must. The
@@ -35,7 +36,7 @@ RESULTS = Path(__file__).parent / "results"
 Q_HEADS, K_HEADS, HEAD_DIM = 32, 8, 128
 COLUMNS = (
     "part", "what", "device", "dtype", "layout", "n", "milliseconds", "spread", "ratio_copy",
-    "ratio_clone", "peak_mib", "of_bias", "note",
+    "ratio_clone", "peak_mib", "of_bias", "value", "note",
 )  # fmt: skip
 
 
@@ -65,6 +66,22 @@ def interleaved(ways: dict[str, Callable], device, repeats: int, warm: int = 2) 
         low, middle, high = statistics.quantiles(each, n=4)
         done[name] = middle, (high - low) / 2 / middle
     return done
+
+
+def machine_rows(device, repeats: int) -> list[dict]:
+    """The two numbers of a roofline: bytes and operations a second."""
+    x = torch.empty(2**26, device=device).fill_(1.0)  # 256 MiB
+    y = torch.empty_like(x)
+    a = torch.randn(2048, 2048, device=device)
+    ways = {"copy_": lambda: y.copy_(x), "matmul": lambda: a @ a}
+    done = interleaved(ways, device, repeats)
+    gigabytes = 2 * x.numel() * 4 / (done["copy_"][0] / 1000) / 1e9
+    gigaflops = 2 * 2048**3 / (done["matmul"][0] / 1000) / 1e9
+    common = {"part": "machine", "device": device.type, "dtype": "float32"}
+    return [
+        {**common, "what": "copy speed", "value": gigabytes, "note": "GB/s, read and written"},
+        {**common, "what": "matmul speed", "value": gigaflops, "note": "Gflop/s"},
+    ]
 
 
 # The rotation
@@ -421,7 +438,13 @@ def markdown(rows: list[dict], about: list[str]) -> str:
         f"attention of {HEADS} heads of width {WIDTH}, causal. "
         "Medians of runs taken in turn; the spread is half the distance between the quartiles.",
     ]
-    for part in dict.fromkeys(row["part"] for row in rows):
+    speeds = {
+        r["what"]: f"{r['value']:.1f} {r['note']}"
+        for r in rows
+        if r["part"] == "machine" and r["value"] != ""
+    }
+    lines += ["", "; ".join(f"{what} {speed}" for what, speed in speeds.items()) + "."]
+    for part in dict.fromkeys(row["part"] for row in rows if row["part"] != "machine"):
         chosen = [row for row in rows if row["part"] == part]
         lines += ["", f"## {part[0].upper()}{part[1:]}", ""]
         if part.startswith("rope"):
@@ -491,7 +514,9 @@ def main(arguments: list[str] | None = None) -> int:
     fast = ["eager", "compiled", "numba"] if kind == "cpu" else ["eager", "compiled", "triton"]
     top = 65536 if kind == "cuda" else 16384
     longer = [n for n in (1024, 2048, 4096, 8192, 16384, 32768, 65536) if n <= top]
-    rows: list[dict] = []
+    rows = machine_rows(device, wanted.repeats)
+    about_row = {"part": "machine", "what": "versions", "device": kind, "note": "; ".join(about)}
+    rows.append({**about_row, "value": ""})
     if "rope" in wanted.only:
         rows += rope_rows(device, wanted.repeats, wanted.lengths, wanted.backends or fast)
     if "attention" in wanted.only:
