@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install book test lint unit notebooks refresh mutants bench clean
+.PHONY: help install book test lint unit notebooks refresh mutants bench pdf epub clean
 
 # The interpreter that creates the environment, and where that environment is.
 PYTHON ?= python3
@@ -61,6 +61,12 @@ mutants: $(TEST_READY)  ## put the bugs of the field back, one at a time, and re
 
 bench: $(BENCH_READY)  ## measure the fast kernels against the limit of memory and against peers
 	$(BIN)/python -m benchmarks.bench
+
+pdf: $(TEST_READY) book  ## the whole book as one PDF, _build/where-tokens-are.pdf (needs a Chromium, minutes)
+	$(BIN)/python -m tools.editions pdf
+
+epub: $(TEST_READY) book  ## the same as an EPUB
+	$(BIN)/python -m tools.editions epub
 
 clean:  ## remove the built book, caches and the environment
 	rm -rf _build build *.egg-info .pytest_cache .ruff_cache .hypothesis $(VENV)
