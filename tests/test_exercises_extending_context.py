@@ -223,13 +223,6 @@ for mistakes, answer in (
 
 # Values, with what would give them
 
-right("needed_alpha", 17.26)
-right("needed_alpha", 8 ** (126 / 92))
-wrong("needed_alpha", "just_factor", 8)
-wrong("needed_alpha", "just_factor", 8.0)
-wrong("needed_alpha", "last_finished", round(8 ** (126 / 90), 1))
-wrong("needed_alpha", "inverted", round(8 ** (92 / 126), 1))
-wrong("needed_alpha", "halved", round(8 ** (126 / 46), 1))
 g, g7 = 0.1 * math.log(40) + 1, 0.0707 * math.log(40) + 1
 right("score_factors", [g**2, g**2, g7**2, g7**2])
 wrong("score_factors", "once", [g, g, g7, g7])
@@ -274,7 +267,6 @@ def test_every_mistake_in_a_function_was_made_by_other_means():
         ("ramp_ends", lambda *a: [end + 1 for end in ends(*a)]),
         ("dynamic_base", lambda d, b, s, L, n: b),
         ("dynamic_base", lambda d, b, s, L, n: b * n / 1000),
-        ("needed_alpha", 12.0),
         ("score_factors", [1.2, 1.2, 1.2, 1.2]),
         ("same_as_fresh", [False] * 6),
     ],

@@ -113,74 +113,6 @@ NTK_BASE = Implement(
 )
 
 
-# How much alpha
-
-
-def _needed_alpha(
-    *,
-    just_factor: bool = False,
-    last_finished: bool = False,
-    inverted: bool = False,
-    halved: bool = False,
-) -> float:
-    # 64 pairs, base 10,000, trained on 4,096 tokens, to read 32,768.
-    d, length, factor = 128, 4096, 8.0
-    turns = length * inverse_frequencies(d, BASE) / (2 * math.pi)
-    pair = int((turns >= 1).sum())  # the first that does not complete a turn
-    if last_finished:
-        pair -= 1
-    exponent = (d - 2) / (2 * pair)
-    if halved:
-        exponent = (d - 2) / pair
-    if inverted:
-        exponent = 1 / exponent
-    if just_factor:
-        exponent = 1.0
-    return round(factor**exponent, 1)
-
-
-NEEDED_ALPHA = Predict(
-    name="needed_alpha",
-    title="A number larger than the factor",
-    chapter=10,
-    difficulty=2,
-    importance=2,
-    minutes=10,
-    points=2,
-    reference=_needed_alpha,
-    tolerance=0.06,
-    hints=(
-        "Which is the first pair that does not complete a turn within 4,096 tokens?",
-        "The pair needs a divisor of at least 8, and gets alpha to the power 2 i / (d - 2).",
-    ),
-    mistakes=(
-        Mistake(
-            "just_factor",
-            "with alpha = 8 only the last pair is slowed by 8; those before it that have not been "
-            "round leave their range",
-            "claim 29",
-            excludes=("last_finished", "inverted", "halved"),
-        ),
-        Mistake(
-            "last_finished",
-            "the pair is one too early: that one has been round and needs nothing",
-            "claim 29",
-        ),
-        Mistake(
-            "inverted",
-            "the exponent is upside down: the pair in question gets less than alpha, so alpha has "
-            "to be more than 8",
-            "claim 29",
-        ),
-        Mistake(
-            "halved",
-            "there is a 2 missing in the exponent: pair number i has the exponent 2 i / d",
-            GITHUB + "rasbt/LLMs-from-scratch/issues/410",
-        ),
-    ),
-)
-
-
 # NTK by parts, as published
 
 
@@ -229,7 +161,7 @@ BY_PARTS = Implement(
     chapter=10,
     difficulty=2,
     importance=3,
-    minutes=15,
+    minutes=12,
     points=3,
     signature="def by_parts(dim, base, factor, length, slow, fast):",
     make_inputs=lambda: [
@@ -346,7 +278,7 @@ RAMP_ENDS = Implement(
     chapter=10,
     difficulty=2,
     importance=2,
-    minutes=12,
+    minutes=10,
     points=2,
     signature="def ramp_ends(dim, base, length, slow, fast, truncate):",
     make_inputs=lambda: [
@@ -449,8 +381,8 @@ DYNAMIC_BASE = Implement(
     chapter=10,
     difficulty=2,
     importance=3,
-    minutes=12,
-    points=3,
+    minutes=10,
+    points=2,
     signature="def dynamic_base(dim, base, factor, trained, n):",
     make_inputs=lambda: [
         (128, BASE, 2.0, 2048, 1500),
@@ -541,7 +473,7 @@ SCORE_FACTORS = Predict(
     chapter=10,
     difficulty=2,
     importance=3,
-    minutes=10,
+    minutes=8,
     points=2,
     reference=_score_factors,
     tolerance=0.011,
@@ -657,8 +589,8 @@ SAME_AS_FRESH = Predict(
     chapter=10,
     difficulty=3,
     importance=3,
-    minutes=12,
-    points=3,
+    minutes=10,
+    points=2,
     reference=_same_as_fresh,
     parts=(
         "turned keys cached, 14 tokens",
@@ -781,7 +713,6 @@ WHAT_EXTENDING_DOES = explain(
 
 EXERCISES = (
     NTK_BASE,
-    NEEDED_ALPHA,
     BY_PARTS,
     RAMP_ENDS,
     DYNAMIC_BASE,

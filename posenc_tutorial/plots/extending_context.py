@@ -161,7 +161,7 @@ def scales_by_length(lengths, scales: Mapping[str, Sequence[float]], *, ax=None)
             label_line(ax, lengths[-1], lowest, name, colour=colour)
         ax.set_xlim(0, lengths[-1] * 1.3)
         ax.set_xticks(range(int(lengths[-1]) + 1))
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(0, lowest + step)
         ax.set_xlabel("length of the text, in trained lengths")
         ax.set_ylabel("scale")
     return ax
