@@ -40,6 +40,16 @@ def test_claim_24_depends_on_how_far_a_method_gets():
     assert holds.verdict == "holds"
 
 
+def test_claim_24_without_longer_texts_rests_on_the_probe():
+    short = {"plain": {8192: [2.6, 2.5]}, "YaRN": {8192: [2.6, 2.5]}}
+    verdict = claim_24(short, PROBE, trained=8192)
+    assert verdict.verdict == "holds if copying across a gap is enough"
+    assert verdict.evidence.startswith("no text of more than 8,192 tokens was measured")
+    near = {"YaRN": {10000: (14.0, 5.0), 24000: (14.0, 9.0)}}
+    assert claim_24(short, near, trained=8192).verdict.startswith("does not hold")
+    assert claim_24(short, {}, trained=8192).verdict.startswith("does not hold")
+
+
 def test_claim_24_needs_something_to_compare():
     with pytest.raises(ValueError, match="'plain' at 8192"):
         claim_24({"YaRN": {8192: [2.6]}}, PROBE, trained=8192)

@@ -10,7 +10,7 @@ from posenc_tutorial.exercises import exercises
 from posenc_tutorial.exercises.registry import CHAPTERS, Explain, Implement
 from tools.notebooks import BOOK, read
 
-NUMBERS = range(1, len(CHAPTERS) + 1)
+NUMBERS = [int(name[2:4]) for name in CHAPTERS]
 TASK = re.compile(r":::\{exercise\} (.+)\n:label: (ex-[a-z0-9-]+)\n\n(.*)\n\n:::$", re.DOTALL)
 
 

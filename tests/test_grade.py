@@ -623,7 +623,7 @@ def test_help_explains_the_options(capsys):
 def test_the_instructors_page_agrees_with_the_registry():
     page = (ROOT / "book" / "instructors.md").read_text(encoding="utf-8")
     row = re.compile(
-        r"^(?:\*\*Chapter (\d)\*\*.*|\| `(\w+)` \| (\w+), (\d+), (\d+) \| .+ \|)$", re.M
+        r"^(?:\*\*Chapter (\d+)\*\*.*|\| `(\w+)` \| (\w+), (\d+), (\d+) \| .+ \|)$", re.M
     )
     listed, at = [], ""
     for chapter, *facts in row.findall(page):

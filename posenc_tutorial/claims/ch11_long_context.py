@@ -70,7 +70,8 @@ def claim_24(
 
     Returns:
         Verdict 24. It holds if a method other than plain reaches eight times on text, and on
-        condition if one reaches at least twice.
+        condition if one reaches at least twice. Where no text beyond the trained length was
+        measured, the probe is all there is, and can do no more than support a condition.
 
     Raises:
         ValueError: as :func:`lengths_reached`; no method beside plain.
@@ -94,6 +95,12 @@ def claim_24(
     )
     if far is not None:
         evidence += f"; the probe still copies at a gap of {copying[far]:,} with {far}"
+    if longest <= trained:
+        evidence = f"no text of more than {trained:,} tokens was measured"
+        if far is None or copying[far] < 2 * trained:
+            return Verdict(24, f"{FAILS} as far as was tested", evidence)
+        evidence += f"; the probe still copies at a gap of {copying[far]:,} with {far}"
+        return Verdict(24, f"{HOLDS_IF} copying across a gap is enough", evidence)
     if best >= CLAIMED * trained:
         return Verdict(24, HOLDS, evidence)
     if best >= 2 * trained:

@@ -24,6 +24,8 @@ CHAPTERS = (
     "ch06_rope",
     "ch07_rope_in_practice",
     "ch08_alibi",
+    "ch10_extending_context",
+    "ch11_long_context",
 )
 
 #: ``(arguments, right answer, given answer)`` for every input.
