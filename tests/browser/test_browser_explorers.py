@@ -15,7 +15,7 @@ from posenc_tutorial import alibi_slopes, explorers, inverse_frequencies, rotate
 from posenc_tutorial.context_extension import default_rope, ntk_aware, position_interpolation, yarn
 from posenc_tutorial.explorers._explorer import Choice, script
 from posenc_tutorial.sinusoidal import sinusoidal_table
-from tools.browser import WIDTHS, opened
+from tools.browser import SITE, WIDTHS, built_pages, opened
 
 # The module, whose name the function of the same name hides.
 rotation_dial = importlib.import_module("posenc_tutorial.explorers.rotation_dial")
@@ -233,7 +233,19 @@ def test_a_screen_reader_hears_the_value_and_not_the_step(tab):
     assert base.get_attribute("aria-valuetext") == "50,000"
 
 
-@pytest.mark.parametrize(("page", "name"), [("03-sinusoidal", "wave_board")])
+def placed() -> list[tuple[str, str]]:
+    """Page and name of every explorer in the built book."""
+    return [
+        (page, name)
+        for page in built_pages()
+        for name in re.findall(
+            r'<div class="posenc-explorer" data-explorer="(\w+)"',
+            (SITE / f"{page}.html").read_text(encoding="utf8"),
+        )
+    ]
+
+
+@pytest.mark.parametrize(("page", "name"), placed())
 def test_explorers_of_the_book(page, name, chromium, base):
     with opened(chromium, base, page, scheme="dark", width=390) as (tab, record):
         box = tab.locator(f'.posenc-explorer[data-explorer="{name}"]')
