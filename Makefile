@@ -62,14 +62,14 @@ mutants: $(TEST_READY)  ## put the bugs of the field back, one at a time, and re
 bench: $(BENCH_READY)  ## measure the fast kernels against the limit of memory and against peers
 	$(BIN)/python -m benchmarks.bench
 
-pdf: $(TEST_READY) book  ## the whole book as one PDF, _build/where-tokens-are.pdf (needs a Chromium, minutes)
+pdf: $(TEST_READY) book  ## the whole book as one PDF, dist/where-tokens-are.pdf (needs a Chromium, minutes)
 	$(BIN)/python -m tools.editions pdf
 
 epub: $(TEST_READY) book  ## the same as an EPUB
 	$(BIN)/python -m tools.editions epub
 
 clean:  ## remove the built book, caches and the environment
-	rm -rf _build build *.egg-info .pytest_cache .ruff_cache .hypothesis $(VENV)
+	rm -rf _build build dist *.egg-info .pytest_cache .ruff_cache .hypothesis $(VENV)
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(CREATED):

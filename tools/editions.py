@@ -5,7 +5,7 @@ all pages in one long document, printed once, so that its links and its outline 
 one XHTML file a page, formulas as MathML, which readers with a screen reader can follow, and a
 still picture in the place of each explorer.
 
-Usage: ``python -m tools.editions pdf [epub]``; the files are ``_build/where-tokens-are.pdf`` and
+Usage: ``python -m tools.editions pdf [epub]``; the files are ``dist/where-tokens-are.pdf`` and
 ``.epub``. Needs a Chromium (``tools/browser.py``).
 """
 
@@ -28,10 +28,11 @@ import yaml
 
 from tools.book_numbers import repository
 from tools.browser import SITE, launched, opened, reason_to_skip, serve
-from tools.build_book import BUILD, pages
+from tools.build_book import pages
 from tools.notebooks import BOOK, ROOT, read
 
 NAME = "where-tokens-are"
+FOLDER = ROOT / "dist"  # make book empties _build
 XHTML = "http://www.w3.org/1999/xhtml"
 
 # What has no use on paper or in an e-book goes; what is folded is unfolded; links between pages
@@ -368,10 +369,11 @@ def main(arguments: list[str] | None = None) -> int:
         print("the book is not built (make book)")
         return 1
     found = []
+    FOLDER.mkdir(exist_ok=True)
     with launched() as browser:
         base = serve(SITE)
         for kind in kinds:
-            out = BUILD / f"{NAME}.{kind}"
+            out = FOLDER / f"{NAME}.{kind}"
             (write_pdf if kind == "pdf" else write_epub)(browser, base, out)
             found += check_epub(out) if kind == "epub" else []
             print(f"{out.relative_to(ROOT)}: {out.stat().st_size / 1e6:.1f} MB")
