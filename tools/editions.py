@@ -42,7 +42,13 @@ PREPARE = """([page, pages, site, paper]) => {
   const drop = ['.headerlink', 'button', '.copybtn', 'noscript', 'script', '.colab-link',
     '.posenc-explorer form'];
   article.querySelectorAll(drop.join(', ')).forEach(e => e.remove());
-  article.querySelectorAll('details').forEach(e => { e.open = true; });
+  article.querySelectorAll('summary .expanded').forEach(e => e.remove());
+  if (paper) {  // nothing opens there, so everything is open; an e-book's reader can open it
+    article.querySelectorAll('details').forEach(e => { e.open = true; });
+    article.querySelectorAll('summary .collapsed').forEach(e => {
+      e.textContent = /solution/.test(e.textContent) ? 'Solution' : 'Code';
+    });
+  }
   article.querySelectorAll('.toggle-hidden').forEach(e => e.classList.remove('toggle-hidden'));
   article.querySelectorAll('[tabindex]').forEach(e => e.removeAttribute('tabindex'));
   const seen = new Set();  // sphinx-exercise and sphinx-proof repeat theirs
@@ -103,6 +109,7 @@ figure, img, mjx-container, .math, table, .posenc-explorer, .cell_input { break-
   overflow: visible !important; }
 .admonition.toggle > * { display: block !important; height: auto !important;
   visibility: visible !important; opacity: 1 !important; }
+details[open] > summary .collapsed { display: inline !important; }
 .titlepage { text-align: center; padding-top: 35mm; }
 .titlepage img { width: 80mm; }
 """
