@@ -54,7 +54,7 @@ def written_for(config: RopeConfig, program: str, *, max_length: int | None = No
 
     Args:
         config: of :func:`~posenc_tutorial.hf_config.read_rope_config`.
-        program: one of :data:`PROGRAMS`.
+        program: ``"transformers"``, ``"vllm"``, ``"tensorrt-llm"`` or ``"llama.cpp"``.
         max_length: tokens that the program should be ready for; by default
             ``config.max_positions``.
 
