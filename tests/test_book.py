@@ -263,6 +263,11 @@ book_fixes = load(BOOK / "_ext" / "book_fixes.py")
             '<meta property="og:description" content="First words..." />',
             '<meta property="og:description" content="Own." />',
         ),
+        (
+            "<title>猫</title><body><p alt='猫'>a 猫追狗 b</p><script>'狗'</script></body>",
+            "<title>猫</title><body><p alt='猫'>a <span lang=\"zh\">猫追狗</span> b</p>"
+            "<script>'狗'</script></body>",
+        ),
         ('<tr><th class="head"><p></p></th></tr>', "<tr><td></td></tr>"),
         ('<th class="head stub"><p>day</p></th>', '<th class="head stub"><p>day</p></th>'),
         ('<link rel="stylesheet" href="_static/sphinx-design.min.css?v=6a" />', ""),

@@ -115,11 +115,28 @@ def fix_page(html: str) -> str:
         html = pattern.sub(replacement, html)
     html = _SIGNATURE_LINES.sub(_signature_lines, html)
     html = _one_description(html)
+    html = _say_chinese(html)
     if not _HAS_MATH.search(html):
         html = _MATHJAX.sub("", html)
     if 'id="search-results"' not in html:
         html = _SEARCH.sub("", html)
     return html
+
+
+_CHINESE = re.compile(r"[\u4e00-\u9fff][\u3000-\u303f\u4e00-\u9fff]*")
+_MARKUP = re.compile(r"(<(?:script|style)\b.*?</(?:script|style)>|<[^>]*>)", re.DOTALL)
+
+
+def _say_chinese(html: str) -> str:
+    """Mark Chinese words as Chinese, so that they are read aloud as such."""
+    head, body, rest = html.partition("<body")
+    if not _CHINESE.search(rest):
+        return html
+    pieces = _MARKUP.split(rest)  # texts at even places, markup between them
+    for index in range(0, len(pieces), 2):
+        if index == 0 or pieces[index - 1] != '<span lang="zh">':
+            pieces[index] = _CHINESE.sub(r'<span lang="zh">\g<0></span>', pieces[index])
+    return head + body + "".join(pieces)
 
 
 def _one_description(html: str) -> str:
