@@ -26,6 +26,7 @@ CHAPTERS = (
     "ch08_alibi",
     "ch10_extending_context",
     "ch11_long_context",
+    "ch12_fast_kernels",
 )
 
 #: ``(arguments, right answer, given answer)`` for every input.
