@@ -7,7 +7,7 @@ So the limit is the speed of memory, and what a backend has to do is not touch a
 backend        device       how
 =============  ===========  ======================================================================
 ``eager``      any          :func:`~posenc_tutorial.rope.rotate`: one pass for every operation
-``compiled``   CPU, CUDA    the same lines through :func:`torch.compile`, which fuses the passes
+``compiled``   CPU, CUDA    the same lines through ``torch.compile``, which fuses the passes
 ``numba``      CPU          a loop over pairs, by hand (the extra ``fast``)
 ``triton``     CUDA         one launch for queries and keys; on the CPU, Triton's interpreter
 =============  ===========  ======================================================================
