@@ -32,6 +32,7 @@ FLAGS = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",  # containers give it too little room
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
