@@ -52,6 +52,8 @@ def test_titles_of_the_outline_are_said_once_and_nothing_moves():
     assert b"/Title (Once) " in mended
     assert b"/Title <FEFF0041>" in mended
     assert b"/Title (a\\))" in mended
+    numbered = editions.mend_outline(b"/Title (1. 1. Why positionsWhy positions)")
+    assert numbered.rstrip() == b"/Title (1. Why positions)"
 
 
 def test_what_the_book_is_called_comes_from_its_configuration():

@@ -109,6 +109,7 @@ figure, img, mjx-container, .math, table, .posenc-explorer, .cell_input { break-
   overflow: visible !important; }
 .admonition.toggle > * { display: block !important; height: auto !important;
   visibility: visible !important; opacity: 1 !important; }
+details :is(.cell_input, .highlight, pre) { break-inside: auto !important; }
 details[open] > summary .collapsed { display: inline !important; }
 .titlepage { text-align: center; padding-top: 35mm; }
 .titlepage img { width: 80mm; }
@@ -204,23 +205,30 @@ def write_pdf(browser: Any, base: str, out: Path) -> None:
 def mend_outline(data: bytes) -> bytes:
     """Titles of the outline said once.
 
-    Chromium writes the title of a heading at the top of a page twice ("ContentsContents"). Each
-    is cut in half and padded with spaces, so that nothing moves in the file.
+    Chromium writes each piece of a heading at the top of a page twice ("1. 1. Why positionsWhy
+    positions"). Every other copy goes, and spaces fill its place, so that nothing moves.
     """
 
-    def once(found: re.Match[bytes]) -> bytes:
-        start, text, end = (
-            (b"(", found[2], b")") if found[2] is not None else (b"<", found[3], b">")
-        )
-        mark = b"FEFF" if start == b"<" and text.upper().startswith(b"FEFF") else b""
-        body = text[len(mark) :]
-        half = len(body) // 2
-        if not body or body[:half] != body[half:]:
-            return found[0]
-        short = found[1] + start + mark + body[:half] + end
-        return short.ljust(len(found[0]))
+    def once(text: bytes, step: int) -> bytes | None:
+        """The text without its second copies, or None if it is not made of such pairs."""
+        for size in range(len(text) // 2 // step * step, 0, -step):
+            if text[:size] == text[size : 2 * size]:
+                rest = once(text[2 * size :], step)
+                if rest is not None:
+                    return text[:size] + rest
+        return None if text else b""
 
-    return re.sub(rb"(/Title ?)(?:\(((?:\\.|[^\\()])*)\)|<([0-9A-Fa-f]+)>)", once, data)
+    def mended(found: re.Match[bytes]) -> bytes:
+        if found[2] is not None:
+            start, mark, text, end, step = b"(", b"", found[2], b")", 1
+        else:  # hexadecimal UTF-16
+            start, mark, text, end, step = b"<", found[3][:4], found[3][4:], b">", 4
+        short = once(text, step)
+        if not short:
+            return found[0]
+        return (found[1] + start + mark + short + end).ljust(len(found[0]))
+
+    return re.sub(rb"(/Title ?)(?:\(((?:\\.|[^\\()])*)\)|<([0-9A-Fa-f]+)>)", mended, data)
 
 
 def stills(page: str) -> dict[str, bytes]:
