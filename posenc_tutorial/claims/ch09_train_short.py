@@ -12,7 +12,7 @@ MARGIN = 0.03
 #: Nats per byte; a loss that rises by no more than this is kept on longer texts.
 KEPT = 0.1
 #: Attention has drifted if its entropy, or its mass on a range of distances, moves by so much.
-DRIFT = 0.1
+DRIFT = 0.05
 
 
 def _trained_and_longest(losses: Mapping[int, float], trained: int) -> tuple[float, int, float]:

@@ -59,8 +59,8 @@ def loss_by_length(
         ends = [values[-1] for values in losses.values()]
         bottom, top = (f(f(v) for v in losses.values()) for f in (min, max))
         heights = _spread_out(ends, 0.055 * (top - bottom))
-        for number, (name, height) in enumerate(zip(losses, heights, strict=True)):
-            label_line(ax, lengths[-1], height, name, colour=_colour(number), xytext=(8, 0))
+        for name, height in zip(losses, heights, strict=True):
+            label_line(ax, lengths[-1], height, name, xytext=(8, 0))
         ax.axvline(trained, color=GREY, ls=":", lw=1)
         ax.set_xscale("log", base=2)
         ax.set_xticks(lengths, [f"{n:,}" for n in lengths])
@@ -104,8 +104,7 @@ def loss_along(
             ax.set_xscale("log", base=2)
             ax.set_xticks([16, 64, 256, 1024], ["16", "64", "256", "1024"])
             ax.minorticks_off()
-            ax.text(0.04, 0.97, name, transform=ax.transAxes, va="top", fontsize=9,
-                    color=_colour(number))  # fmt: skip
+            ax.text(0.04, 0.97, name, transform=ax.transAxes, va="top", fontsize=9)
         for ax in flat[len(losses) :]:
             ax.set_visible(False)
         for row in np.atleast_2d(axes):
