@@ -24,6 +24,7 @@ CHAPTERS = (
     "ch06_rope",
     "ch07_rope_in_practice",
     "ch08_alibi",
+    "ch09_train_short",
     "ch10_extending_context",
     "ch11_long_context",
     "ch12_fast_kernels",
