@@ -454,3 +454,69 @@ def test_the_entry_of_smollm2_is_what_the_weights_say():
 def test_unknown_names_are_refused():
     with pytest.raises(ValueError, match="must be one of .*got 'llama'"):
         published("llama")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"rope_theta": 10**400}, "rope_theta must be a finite number"),
+        ({"max_position_embeddings": 10**30}, r"at most 2\*\*53, got 1000"),
+        ({"head_dim": 10**15}, "at most 65536, got 1000000000000000"),
+        ({"model_type": ["llama"]}, r"model_type must be .*got \['llama'\]"),
+        ({"rope_scaling": {"type": "linear", "factor": 10**400}}, "factor must be a finite number"),
+    ],
+)
+def test_a_slip_of_many_digits_or_a_list_is_told_by_name(fields, message, tmp_path, capsys):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config() | fields))
+    assert main([str(file)]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"rope_theta": 1e308},
+        {"scaling": {"type": "yarn", "factor": 1e300, **LENGTHS}},
+        {"scaling": {"type": "yarn", "factor": 1e300, "original_max_position_embeddings": 16384}},
+    ],
+)
+def test_numbers_of_hundreds_of_digits_still_make_a_table(fields, tmp_path, capsys):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config(**fields)))
+    assert main([str(file)]) == 0
+    assert "no full turn" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wrong", ["a" * 300, "file.json/config.json"])
+def test_a_path_that_cannot_be_opened_is_no_traceback(wrong, tmp_path, capsys):
+    (tmp_path / "file.json").write_text("{}")
+    assert main([str(tmp_path / wrong)]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+def test_brackets_without_end_are_not_json(tmp_path, capsys):
+    file = tmp_path / "config.json"
+    file.write_text("[" * 100_000)
+    assert main([str(file)]) == 2
+    assert "is not a JSON file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("image", ["clocks.foo", "missing/clocks.png"])
+def test_a_plot_that_cannot_be_written_is_named(image, tmp_path, capsys):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config()))
+    assert main([str(file), "--plot", str(tmp_path / image)]) == 2
+    assert f"error: --plot {tmp_path / image}: " in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(config()))
+    command = [sys.executable, "-m", "posenc_tutorial.hf_config", str(file), "--all"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    ) as process:
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert (process.returncode, errors) == (0, b"")

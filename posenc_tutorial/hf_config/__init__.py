@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -85,6 +86,8 @@ _NOT_ROTARY = {
     "whisper": _TABLE,
     "xlm-roberta": _TABLE,
 }
+_MOST_CHANNELS = 2**16  # a hundred times what models have; more is a slip, and fills the memory
+_MOST_TOKENS = 2**53  # whole numbers up to here are exact in float64
 # Scaling in dialects of single models. Leaving it out would be a guess, so it is refused.
 _OTHER_SCALING = ("rotary_scaling_factor", "rope_ratio", "rope_position_scale")
 # Values of position_embedding_type, which files of rotary models may carry as well, unused.
@@ -201,6 +204,11 @@ def read_rope_config(
     fraction, rotary_dim = _rotary_part(fields, block, head_dim)
     if rope_type == "proportional":  # its frequencies cover the whole head
         rotary_dim = head_dim
+    if rotary_dim > _MOST_CHANNELS:
+        raise ValueError(
+            f"the rotated width must be at most {_MOST_CHANNELS}, got {rotary_dim} "
+            f"(head_dim {head_dim}, partial rotary factor {fraction:g})"
+        )
     if rotary_dim < 2 or rotary_dim % 2:
         raise ValueError(
             "the rotated width must be even and at least 2, got "
@@ -345,7 +353,8 @@ def _missing(name: str, config: RopeConfig) -> ValueError:
 
 def _number(name: str, value: Any, *, at_least: float = 0.0) -> float:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not (number and math.isfinite(value) and value >= at_least):
+    # The second test also catches what is nan, and integers that no float can hold.
+    if not (number and at_least <= value <= sys.float_info.max):
         raise ValueError(f"{name} must be a finite number >= {at_least:g}, got {value!r}")
     return value
 
@@ -400,7 +409,7 @@ def _as_dict(config: Any) -> dict[str, Any]:
         path = path / "config.json" if path.is_dir() else path
         try:
             config = json.loads(path.read_text(encoding="utf-8-sig"))  # with or without its mark
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # the latter: brackets nested too deeply
             raise ValueError(f"{path} is not a JSON file in UTF-8: {error}") from error
         if not isinstance(config, dict):
             raise ValueError(f"{path} must hold a JSON object, got {type(config).__name__}")
@@ -427,6 +436,8 @@ def _text_part(fields: dict[str, Any]) -> dict[str, Any]:
 def _refuse_others(fields: Mapping[str, Any]) -> None:
     """Raise for models that place their tokens otherwise, or in a dialect that is not read."""
     model_type = fields.get("model_type")
+    if not isinstance(model_type, str | None):
+        raise ValueError(f"model_type must be a string or null, got {model_type!r}")
     attn_config = fields.get("attn_config")
     flags = [fields, attn_config if isinstance(attn_config, Mapping) else {}]
     kind = fields.get("position_embedding_type")
@@ -566,6 +577,8 @@ def _length(fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
+        if value > _MOST_TOKENS:
+            raise ValueError(f"{name} must be an integer of at most 2**53, got {value}")
         return value
     return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
 import sys
 from pathlib import Path
 
@@ -52,18 +53,26 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         found = report(options.file, layer_type=options.layer_type, seq_len=options.length)
         settings = options.program and written_for(found.config, options.program)
-    except (ValueError, FileNotFoundError, TypeError) as error:
+    except (ValueError, OSError, TypeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    if settings:
-        print(settings)
-    else:
-        print(f"file              {options.file.name}")
-        print("\n".join(summary(found)))
-        print()
-        print("\n".join(table(found, rows=None if options.all else ROWS)))
+    try:
+        if settings:
+            print(settings)
+        else:
+            print(f"file              {options.file.name}")
+            print("\n".join(summary(found)))
+            print()
+            print("\n".join(table(found, rows=None if options.all else ROWS)))
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if options.plot is not None:
-        _draw(found, options.plot)
+        try:
+            _draw(found, options.plot)
+        except (ValueError, OSError) as error:  # an unknown kind of image, a folder that is none
+            print(f"error: --plot {options.plot}: {error}", file=sys.stderr)
+            return 2
     for note in found.notes:
         print(f"warning: {note}", file=sys.stderr)
     return 1 if options.strict and found.notes else 0
@@ -132,7 +141,9 @@ def table(found: Report, *, rows: int | None = ROWS) -> list[str]:
             for length, column in zip((n for n in marks.values() if n), columns, strict=True)
         ]
         cells = f"{i:4d}  {_number(wave):>10s}  {slowed:9.4g}  " + "  ".join(turns)
-        lines.append(f"{cells}  {_bar(wave, longest, marks, width=76 - len(cells))}".rstrip())
+        lines.append(
+            f"{cells}  {_bar(wave, longest, marks, width=max(4, 76 - len(cells)))}".rstrip()
+        )
     return lines
 
 
@@ -149,9 +160,11 @@ def _bar(wave: float, longest: float, marks: dict[str, int | None], *, width: in
 
 
 def _number(value: float) -> str:
-    """Four digits, without powers of ten."""
+    """Four digits, without powers of ten as long as ten characters are enough."""
     if math.isinf(value):
         return "at rest"
+    if value >= 1e10:
+        return f"{value:.4g}"
     return f"{value:.0f}" if value >= 1000 else f"{value:.4f}" if value < 1 else f"{value:.4g}"
 
 

@@ -68,7 +68,7 @@ class Report:
 
     def turning(self, tokens: int) -> int:
         """Pairs that complete at least one turn within so many tokens."""
-        return int((self.scaled <= tokens).sum())
+        return int((self.scaled <= float(tokens)).sum())
 
 
 def report(
