@@ -26,7 +26,7 @@ from ._graphs import compiled, memory_order
 
 BACKENDS = ("auto", "chunked", "sdpa", "flex")
 _BROKEN: list[str] = []  # why FlexAttention failed here, if it did
-_BUDGET = 2**22  # scores in memory at a time, where the caller names no chunk
+_BUDGET = 2**21  # scores in memory at a time, where the caller names no chunk
 
 
 def biased_attention(
@@ -62,7 +62,7 @@ def biased_attention(
         k_positions: ``(n_k,)`` or ``(batch, n_k)``. Without positions, both count from 0, and
             then ``n_q`` must equal ``n_k``.
         scale: default ``1 / sqrt(head_dim)``.
-        chunk: queries at a time; default as many as keep about four million scores in memory.
+        chunk: queries at a time; default as many as keep about two million scores in memory.
         backend: ``"chunked"`` runs everywhere, with any encoding. ``"sdpa"`` is PyTorch's own
             attention, for encodings without a bias. ``"flex"`` is FlexAttention, for ALiBi, T5
             and Shaw, on CUDA, and on the CPU for inference. ``"auto"`` takes the last two where
@@ -147,7 +147,9 @@ def _chunked(q, k, v, encoding, mask, causal, q_positions, k_positions, scale, c
         x.requires_grad for x in (q, k, v, *encoding.parameters())
     )
     parts = []
-    for start in range(0, n_q, chunk):
+    # The last chunk sees most. It goes first, so that what it leaves free is large enough for all
+    # others: blocks that grow from chunk to chunk would leave holes that none of them fits into.
+    for start in reversed(range(0, n_q, chunk)):
         rows = slice(start, min(start + chunk, n_q))
         seen = n_k
         if ordered:
@@ -172,7 +174,7 @@ def _chunked(q, k, v, encoding, mask, causal, q_positions, k_positions, scale, c
         parts.append(part)
     if not parts:
         return q.new_zeros(batch, heads, 0, v.shape[-1])
-    return torch.cat(parts, dim=2)
+    return torch.cat(parts[::-1], dim=2)
 
 
 def _rows(q, k, v, encoding, mask, causal, q_positions, k_positions, scale):
