@@ -73,6 +73,11 @@ def one_end_for_all(mask, n_new):
     return torch.tensor([[end + t for t in range(n_new)]] * len(mask))
 
 
+@wrong("next_places", "one_ahead")
+def counted_from_one(mask, n_new):
+    return mask.sum(1, keepdim=True) + torch.arange(1, n_new + 1)
+
+
 # convert_rows
 
 
@@ -146,6 +151,16 @@ def heads_fastest(W, num_heads, rotary_dim, to):
     return x[order].reshape(W.shape)
 
 
+@wrong("convert_rows", "again")
+def twice(W, num_heads, rotary_dim, to):
+    return by_reshaping(by_reshaping(W, num_heads, rotary_dim, to), num_heads, rotary_dim, to)
+
+
+@wrong("convert_rows", "unchanged")
+def left_alone(W, num_heads, rotary_dim, to):
+    return 1 * W
+
+
 # move_keys
 
 
@@ -159,10 +174,18 @@ def back_and_forth(keys, old, new, inv_freq):
 @right("move_keys")
 def by_complex_numbers(keys, old, new, inv_freq):
     pairs = len(inv_freq)
-    z = torch.complex(keys[..., :pairs], keys[..., pairs : 2 * pairs])
-    angle = ((new - old)[:, None] * inv_freq).to(keys.dtype)
+    z = torch.complex(keys[..., :pairs].double(), keys[..., pairs : 2 * pairs].double())
+    angle = (new - old)[:, None] * inv_freq
     z = z * torch.polar(torch.ones_like(angle), angle)
-    return torch.cat([z.real, z.imag, keys[..., 2 * pairs :]], -1)
+    return torch.cat([z.real, z.imag, keys[..., 2 * pairs :]], -1).to(keys.dtype)
+
+
+@right("move_keys")
+def in_the_dtype_of_the_keys(keys, old, new, inv_freq):
+    theta = (new - old).double()[:, None] * inv_freq
+    cos, sin = theta.cos().to(keys.dtype), theta.sin().to(keys.dtype)
+    a, b, rest = keys.tensor_split((len(inv_freq), 2 * len(inv_freq)), dim=-1)
+    return torch.cat([a * cos - b * sin, a * sin + b * cos, rest], -1)
 
 
 @right("move_keys")
@@ -187,9 +210,13 @@ wrong("move_keys", "slots")(moved_by(lambda old, new: new - torch.arange(len(new
 wrong("move_keys", "one_step")(moved_by(lambda old, new: (new[0] - old[0]).repeat(len(new))))
 
 
+wrong("move_keys", "unmoved")(lambda keys, old, new, inv_freq: keys)
+
+
 @wrong("move_keys", "interleaved")
 def neighbours(keys, old, new, inv_freq):
-    z = torch.view_as_complex(keys[..., : 2 * len(inv_freq)].unflatten(-1, (-1, 2)).contiguous())
+    pairs = keys[..., : 2 * len(inv_freq)].double().unflatten(-1, (-1, 2))
+    z = torch.view_as_complex(pairs.contiguous())
     z = z * torch.exp(1j * (new - old)[:, None] * inv_freq)
     turned = torch.view_as_real(z).flatten(-2).to(keys.dtype)
     return torch.cat([turned, keys[..., 2 * len(inv_freq) :]], -1)
@@ -206,6 +233,14 @@ def with_numpy(positions, inv_freq, layout, dtype):
 
 
 @right("channel_table")
+def one_angle_at_a_time(positions, inv_freq, layout, dtype):
+    d = 2 * len(inv_freq)
+    pair = [c % (d // 2) if layout == "half" else c // 2 for c in range(d)]
+    angle = [[int(p) * float(inv_freq[i]) for i in pair] for p in positions]
+    return torch.tensor(np.array([np.cos(angle), np.sin(angle)])).to(dtype)
+
+
+@wrong("channel_table", "float32_angles")
 def in_float32(positions, inv_freq, layout, dtype):
     theta = torch.outer(positions.float(), inv_freq.float())
     theta = torch.cat([theta, theta], -1)
@@ -234,7 +269,12 @@ def everything_in_the_dtype(positions, inv_freq, layout, dtype):
 
 @wrong("channel_table", "cast_positions")
 def positions_first(positions, inv_freq, layout, dtype):
-    return in_float32(positions.to(dtype).float(), inv_freq, layout, dtype)
+    return with_numpy(positions.to(dtype).double(), inv_freq, layout, dtype)
+
+
+@wrong("channel_table", "negative")
+def conjugate(positions, inv_freq, layout, dtype):
+    return with_numpy(-positions, inv_freq, layout, dtype)
 
 
 @wrong("channel_table", "row_numbers")
@@ -263,9 +303,8 @@ def test_a_mistake_made_by_other_means_gets_its_name(exercise, mistakes, answer)
     "exercise, answer",
     [
         ("next_places", lambda mask, n_new: mask[:, :n_new].long()),
-        ("convert_rows", lambda W, num_heads, rotary_dim, to: W),
         ("convert_rows", lambda W, num_heads, rotary_dim, to: W.flip(0)),
-        ("move_keys", lambda keys, old, new, inv_freq: keys),
+        ("move_keys", lambda keys, old, new, inv_freq: 2 * keys),
         ("channel_table", lambda positions, w, layout, dtype: torch.zeros(2, 3, 4, dtype=dtype)),
     ],
 )
@@ -281,3 +320,11 @@ def test_weights_and_keys_must_not_change_in_place():
 
     result = evaluate("convert_rows", convert)
     assert result.status == "wrong" and "in place" in result.message
+
+
+def test_moved_keys_have_the_dtype_of_the_keys():
+    def in_float64(keys, old, new, inv_freq):
+        return rotate(keys.double(), *rope_cos_sin(new - old, inv_freq, dtype=torch.float64))
+
+    result = evaluate("move_keys", in_float64)
+    assert result.status == "wrong" and "the dtype is float64" in result.message

@@ -28,6 +28,7 @@ def _next_places(
     longest: bool = False,
     twice: bool = False,
     one_behind: bool = False,
+    one_ahead: bool = False,
     one_for_all: bool = False,
 ) -> torch.Tensor:
     count = mask.long().sum(1, keepdim=True)
@@ -39,6 +40,8 @@ def _next_places(
         count = 2 * count
     if one_behind:
         count = count - 1
+    if one_ahead:
+        count = count + 1
     if restart:
         count = torch.zeros_like(count)
     step = torch.zeros(n_new, dtype=torch.long) if one_for_all else torch.arange(n_new)
@@ -71,7 +74,7 @@ NEXT_PLACES = Implement(
             "restart",
             "the new tokens start again at 0, as if nothing had been cached",
             GITHUB + "Blaizzy/mlx-vlm/issues/1983",
-            excludes=("slots", "longest", "twice", "one_behind"),
+            excludes=("slots", "longest", "twice", "one_behind", "one_ahead"),
         ),
         Mistake(
             "slots",
@@ -93,6 +96,12 @@ NEXT_PLACES = Implement(
             "one_behind",
             "the first new token has the place of the last cached one",
             GITHUB + "fla-org/flash-linear-attention/issues/766",
+            excludes=("one_ahead",),
+        ),
+        Mistake(
+            "one_ahead",
+            "one place too far: with the first token at 0, the first free place is their number",
+            GITHUB + "fla-org/flash-linear-attention/issues/766",
         ),
         Mistake(
             "one_for_all",
@@ -110,12 +119,12 @@ def _which_test(
     *,
     first_token: bool = False,
     lengths: bool = False,
-    moved_layout: bool = False,
+    other_base: bool = False,
     harmless: bool = False,
     table: bool = False,
     one_sign: bool = False,
     two_signs: bool = False,
-    places: bool = False,
+    folded: bool = False,
     speeds: bool = False,
     shifted: bool = False,
 ) -> list[bool]:
@@ -141,30 +150,32 @@ def _which_test(
     theta = (count.double()[:, None] * inv_freq).repeat_interleave(2, -1)
     swapped = torch.cat([-q[:, d // 2 :], q[:, : d // 2]], -1)
     mixed = q * theta.cos() + swapped * theta.sin()
-    rounded = count.bfloat16().double()
+    thousand = inverse_frequencies(d, 1000.0)
     slow = inv_freq.bfloat16().double()
+    backwards = turn(q, -count) @ turn(k, -count).T
+    rough = turn(q, count, slow) @ turn(k, count, slow).T
     later = turn(q, count + 1) @ turn(k, count + 1).T
     measured = [
         unlike(wrong[:1, :1], right[:1, :1]),
         unlike(wrong_q.norm(dim=-1), q.norm(dim=-1)),
-        moves(wrong_q, wrong_k),
+        moves(turn(q, count, thousand), turn(k, count, thousand)),
         unlike(wrong[8:], right[8:]),
-        unlike(mixed.norm(dim=-1), q.norm(dim=-1)),
-        moves(right_q, turn(k, -count)),
-        moves(turn(q, -count), turn(k, -count)),
-        moves(turn(q, rounded), turn(k, rounded)),
-        moves(turn(q, count, slow), turn(k, count, slow)),
-        unlike(later, right),
+        unlike(mixed[0], q[0]),
+        unlike(turn(k, -count).norm(dim=-1), k.norm(dim=-1)),
+        unlike(backwards[8:], right[8:]),
+        moves(turn(q, count % 256), turn(k, count % 256)),
+        unlike(rough[8:], right[8:]),
+        unlike(later[8:], right[8:]),
     ]
     flips = [
         first_token,
         lengths,
-        moved_layout,
+        other_base,
         harmless,
         table,
         one_sign,
         two_signs,
-        places,
+        folded,
         speeds,
         shifted,
     ]
@@ -183,13 +194,13 @@ WHICH_TEST = Predict(
     parts=(
         "wrong layout, first token",
         "wrong layout, lengths",
-        "wrong layout, moved text",
+        "base 1000, moved text",
         "wrong layout, right scores",
-        "wrong table, lengths",
-        "keys backwards, moved text",
-        "both backwards, moved text",
-        "rounded positions, moved text",
-        "rounded frequencies, moved text",
+        "wrong table, first token",
+        "keys backwards, lengths",
+        "both backwards, right scores",
+        "positions modulo 256, moved text",
+        "rounded frequencies, right scores",
         "all positions + 1, right scores",
     ),
     hints=(
@@ -209,9 +220,9 @@ WHICH_TEST = Predict(
             GITHUB + "huggingface/transformers/issues/25199",
         ),
         Mistake(
-            "moved_layout",
-            "wrong layout, moved text: the other layout is a relative encoding as well",
-            "claim 11",
+            "other_base",
+            "base 1000, moved text: other frequencies, and the same ones at every place",
+            GITHUB + "unslothai/unsloth/pull/7028",
         ),
         Mistake(
             "harmless",
@@ -221,29 +232,31 @@ WHICH_TEST = Predict(
         ),
         Mistake(
             "table",
-            "wrong table, lengths: a channel and its partner have different angles, and that is "
-            "no rotation",
+            "wrong table, first token: its angles are all 0, and nothing is swapped with a sine "
+            "of 0",
             GITHUB + "facebookresearch/vjepa2/pull/15",
         ),
         Mistake(
             "one_sign",
-            "keys backwards, moved text: the score then depends on the sum of the two places",
+            "keys backwards, lengths: a turn the wrong way round is a turn",
             GITHUB + "huggingface/transformers/issues/30900",
         ),
         Mistake(
             "two_signs",
-            "both backwards, moved text: the score still depends on the difference alone",
+            "both backwards, right scores: relative is not right; every distance has changed its "
+            "sign",
             GITHUB + "skyzh/tiny-llm/pull/25",
         ),
         Mistake(
-            "places",
-            "rounded positions, moved text: beyond 256 neighbours fall on one place, here and not "
-            "there",
-            GITHUB + "NVIDIA/Megatron-LM/issues/535",
+            "folded",
+            "positions modulo 256, moved text: two tokens on both sides of the fold are not as "
+            "far apart as two others",
+            GITHUB + "pytorch/torchtitan/pull/2849",
         ),
         Mistake(
             "speeds",
-            "rounded frequencies, moved text: they are other frequencies, the same at every place",
+            "rounded frequencies, right scores: what a model does not notice is a difference all "
+            "the same, and it grows with the distance",
             GITHUB + "EleutherAI/gpt-neox/issues/1003",
         ),
         Mistake(
@@ -273,7 +286,11 @@ def _convert_rows(
     whole_head: bool = False,
     last_rows: bool = False,
     columns: bool = False,
+    unchanged: bool = False,
+    again: bool = False,
 ) -> torch.Tensor:
+    if unchanged:
+        return W.clone()
     if always_half or always_interleaved:
         to = "half" if always_half else "interleaved"
     if inverted:
@@ -295,6 +312,8 @@ def _convert_rows(
         order = (one[:, None] * num_heads + torch.arange(num_heads)).flatten()
     else:
         order = (one + width * torch.arange(num_heads)[:, None]).flatten()
+    if again:
+        order = order[order]
     return W[:, order] if columns else W[order]
 
 
@@ -306,6 +325,9 @@ def _square_weights() -> list[tuple]:
         for heads, width, turning, to in cases
     ]
 
+
+_LISTS = ("inverted", "always_half", "always_interleaved")
+_PLACES = ("whole_axis", "first_head", "heads_last", "whole_head", "last_rows")
 
 CONVERT_ROWS = Implement(
     name="convert_rows",
@@ -377,6 +399,18 @@ CONVERT_ROWS = Implement(
             "columns are reordered: they belong to the input, and the rows make the channels",
             GITHUB + "meta-pytorch/gpt-fast/issues/190",
         ),
+        Mistake(
+            "unchanged",
+            "the rows are where they were",
+            GITHUB + "huggingface/transformers/issues/25199",
+            excludes=(*_LISTS, *_PLACES, "columns", "again"),
+        ),
+        Mistake(
+            "again",
+            "the rows are reordered twice",
+            GITHUB + "meta-pytorch/gpt-fast/issues/190",
+            excludes=_LISTS,
+        ),
     ),
 )
 
@@ -398,7 +432,10 @@ def _move_keys(
     slots: bool = False,
     interleaved: bool = False,
     whole_head_pairs: bool = False,
+    unmoved: bool = False,
 ) -> torch.Tensor:
+    if unmoved:
+        return keys.clone()
     if slots:
         old = torch.arange(len(old))
     step = new - old
@@ -439,7 +476,18 @@ def _cached_keys() -> list[tuple]:
             torch.tensor([1, 2, 3, 4, 5, 6], device="cpu"),
             inverse_frequencies(8),
         ),
+        (
+            _normal(generator, 1, 2, 3, 8).bfloat16(),
+            torch.tensor([1, 5, 6], device="cpu"),
+            torch.tensor([3, 4, 8], device="cpu"),
+            inverse_frequencies(8),
+        ),
     ]
+
+
+def _keys_tolerance(keys, old, new, inv_freq) -> float:
+    # Cosines, products and sums may each be rounded to the dtype of the keys.
+    return max(1e-4, 8 * torch.finfo(keys.dtype).eps)
 
 
 MOVE_KEYS = Implement(
@@ -452,8 +500,7 @@ MOVE_KEYS = Implement(
     points=2,
     signature="def move_keys(keys, old, new, inv_freq):",
     make_inputs=_cached_keys,
-    tolerance=1e-4,
-    any_float=True,
+    tolerance=_keys_tolerance,
     reference=_move_keys,
     hints=(
         "A key that has been turned to its old place needs one more turn. From where to where?",
@@ -507,6 +554,21 @@ MOVE_KEYS = Implement(
             "where only a part of the head turns, its pairs are made within that part",
             GITHUB + "apple/coreai-models/issues/66",
         ),
+        Mistake(
+            "unmoved",
+            "the keys are still turned to their old places",
+            GITHUB + "MemTensor/MemOS/pull/2304",
+            excludes=(
+                "backwards",
+                "from_scratch",
+                "only_back",
+                "summed",
+                "one_step",
+                "slots",
+                "interleaved",
+                "whole_head_pairs",
+            ),
+        ),
     ),
 )
 
@@ -529,6 +591,8 @@ def _channel_table(
     cast_angles: bool = False,
     cast_speeds: bool = False,
     cast_all: bool = False,
+    float32_angles: bool = False,
+    negative: bool = False,
 ) -> torch.Tensor:
     if exchanged:
         layout = LAYOUTS[1 - LAYOUTS.index(layout)]
@@ -546,13 +610,18 @@ def _channel_table(
     theta = p[:, None] * w
     if cast_angles:
         theta = theta.to(dtype).double()
+    if float32_angles:
+        theta = (p.float()[:, None] * w.float()).double()
     theta = torch.cat([theta, theta], 1) if layout == "half" else theta.repeat_interleave(2, 1)
-    pair = (theta.sin(), theta.cos()) if sine_first else (theta.cos(), theta.sin())
+    sine = -theta.sin() if negative else theta.sin()
+    pair = (sine, theta.cos()) if sine_first else (theta.cos(), sine)
     return torch.stack(pair).to(dtype)
 
 
 def _table_tolerance(positions, inv_freq, layout, dtype) -> torch.Tensor:
-    # One rounding to the dtype asked for, and float32 angles.
+    # One rounding to the dtype asked for. In 16 bits float32 angles are as good as any.
+    if dtype == torch.float32:
+        return torch.full((len(positions), 1), 1e-6, dtype=torch.float64)
     return torch.finfo(dtype).eps / 2 + 1e-5 + 1.5e-7 * positions.double()[:, None]
 
 
@@ -575,7 +644,12 @@ CHANNEL_TABLE = Implement(
             "interleaved",
             torch.float16,
         ),
-        (torch.tensor([7, 3, 1], device="cpu"), inverse_frequencies(10), "half", torch.float32),
+        (
+            torch.tensor([4093, 3001, 7], device="cpu"),
+            inverse_frequencies(10),
+            "half",
+            torch.float32,
+        ),
     ],
     tolerance=_table_tolerance,
     reference=_channel_table,
@@ -637,6 +711,18 @@ CHANNEL_TABLE = Implement(
             "positions, frequencies and angles are all rounded before the cosine is taken",
             GITHUB + "EleutherAI/gpt-neox/issues/1003",
         ),
+        Mistake(
+            "float32_angles",
+            "the angles are computed in float32: good enough for a table in 16 bits, and not as "
+            "precise as a table in float32 allows",
+            GITHUB + "EleutherAI/gpt-neox/issues/1003",
+            excludes=("row_numbers", "cast_positions", *_CASTS),
+        ),
+        Mistake(
+            "negative",
+            "the sines have the wrong sign, and the rotation goes the other way round",
+            GITHUB + "huggingface/transformers/issues/30900",
+        ),
     ),
 )
 
@@ -667,12 +753,12 @@ ROPE_IN_USE = explain(
             GITHUB + "huggingface/transformers/issues/25104",
         ),
         "F": Statement(
-            "With RoPE of fixed frequencies, texts packed into one row need a mask; positions "
-            "that start again are a matter of taste."
+            "With RoPE of fixed frequencies, texts packed into one row need a mask; whether "
+            "positions start again changes no score."
         ),
         "G": Statement(
             "If a model answers fluently, its base has been read correctly.",
-            "a wrong base costs little on short texts, and the text stays fluent",
+            "a wrong base costs little on short texts: less than a tenth of a nat in this chapter",
             GITHUB + "unslothai/unsloth/pull/7028",
         ),
         "H": Statement(
@@ -691,7 +777,8 @@ ROPE_IN_USE = explain(
     points=1,
     hints=(
         "Three of the eight are true.",
-        "Each of the others has a cell in this chapter in which it comes out otherwise.",
+        "B, C and E have a cell in this chapter in which they come out otherwise. For G, what did "
+        "a wrong base cost? For H, with what can one layer disagree?",
     ),
 )
 
