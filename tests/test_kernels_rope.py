@@ -291,6 +291,53 @@ def test_out_that_cannot_work_is_refused():
         apply_rope(q, k, cos, sin, out=(torch.empty(1, 2, 4, 8), k.clone()))
 
 
+@pytest.mark.parametrize("backend", ["eager", "numba", "auto"])
+def test_memory_that_out_shares_by_one_token_is_refused(backend):
+    if backend == "numba":
+        pytest.importorskip("numba")
+    room = torch.zeros(1, 2, 7, 8)
+    q, k = torch.randn(2, 1, 2, 6, 8, generator=torch.Generator().manual_seed(0))
+    cos, sin = rope_cos_sin(torch.arange(6), inverse_frequencies(8))
+    with pytest.raises(ValueError, match="memory of their own"):
+        apply_rope(q, k, cos, sin, backend=backend, out=(room[:, :, :6], room[:, :, 1:]))
+    room[:, :, :6] = k
+    with pytest.raises(ValueError, match="memory of their own"):
+        k_in_room = room[:, :, :6]
+        out = (room[:, :, 1:], torch.empty_like(k))
+        apply_rope(q, k_in_room, cos, sin, backend=backend, out=out)
+
+
+@pytest.mark.parametrize("backend", ["eager", "numba"])
+def test_packed_queries_and_keys_share_no_byte(backend):
+    """They interleave in memory, token by token, and may be turned in place."""
+    if backend == "numba":
+        pytest.importorskip("numba")
+    packed = torch.randn(1, 6, 3, 2, 8, generator=torch.Generator().manual_seed(0))
+    q, k, _ = (x.squeeze(2).transpose(1, 2) for x in packed.split(1, dim=2))
+    cos, sin = rope_cos_sin(torch.arange(6), inverse_frequencies(8))
+    expected = rotate(q, cos, sin), rotate(k, cos, sin)
+    apply_rope(q, k, cos, sin, backend=backend, out=(q, k))
+    torch.testing.assert_close((q, k), expected)
+
+
+@pytest.mark.parametrize("backend", ["eager", "numba"])
+def test_autograd_knows_what_was_written(backend):
+    """A value that a gradient still needs was overwritten: an error, not a wrong gradient."""
+    if backend == "numba":
+        pytest.importorskip("numba")
+    weight = torch.randn(1, 2, 6, 8, requires_grad=True)
+    cos, sin = rope_cos_sin(torch.arange(6), inverse_frequencies(8))
+    y = weight * 1.0
+    z = y**2
+    with torch.no_grad():
+        apply_rope(y, y.clone(), cos, sin, backend=backend, out=(y, torch.empty_like(y)))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+    plain = weight.detach()
+    with pytest.raises(RuntimeError, match="records no gradient"):
+        apply_rope(plain, plain.clone(), cos, sin, backend=backend, out=(weight, plain.clone()))
+
+
 # Errors
 
 

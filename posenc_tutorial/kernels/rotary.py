@@ -20,6 +20,7 @@ import os
 import shutil
 import warnings
 
+import numpy as np
 import torch
 
 from ..rope import _check_layout, rotate
@@ -78,7 +79,8 @@ def apply_rope(
     table_grad = torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad)
     if out is not None:
         _check_out(q, k, out)
-        if grad or table_grad:
+        recorded = torch.is_grad_enabled() and any(o.requires_grad for o in out)
+        if grad or table_grad or recorded:
             raise RuntimeError(
                 "out= records no gradient: leave it away, or call under torch.no_grad()"
             )
@@ -168,27 +170,40 @@ def _check_out(q, k, out) -> None:
             )
         if any(step == 0 and size > 1 for size, step in zip(o.shape, o.stride(), strict=True)):
             raise ValueError(f"out for {name} is expanded: several elements share one place")
-        # Packed q, k and v interleave in memory without sharing a byte, so only the certain
-        # cases are refused: the same first element, or an overlap with the tensor's own input.
-        if _overlap(o, x) and not (_same_start(o, x) and o.stride() == x.stride()):
+        itself = o.data_ptr() == x.data_ptr() and o.stride() == x.stride()
+        if not itself and _share(o, x):
             raise ValueError(f"out for {name} overlaps {name} without being {name} itself")
     for a, b in ((out[0], out[1]), (out[0], k), (out[1], q)):
-        if _same_start(a, b):
+        if _share(a, b):
             raise ValueError("out for q and out for k need memory of their own")
 
 
-def _same_start(a: torch.Tensor, b: torch.Tensor) -> bool:
-    return a.numel() > 0 and b.numel() > 0 and a.data_ptr() == b.data_ptr()
+def _share(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether two tensors have an element in common.
 
-
-def _overlap(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether the memory between first and last element of one touches that of the other."""
+    Packed q, k and v interleave in memory without sharing a byte, so first and last element do
+    not decide. NumPy solves it exactly from addresses, shapes and strides; it reads no memory.
+    """
     if a.numel() == 0 or b.numel() == 0:
         return False
-    (a0, a1), (b0, b1) = (
-        (x.data_ptr(), x.data_ptr() + extent(x) * x.element_size()) for x in (a, b)
-    )
-    return a0 < b1 and b0 < a1
+    try:
+        return np.shares_memory(np.asarray(_Places(a)), np.asarray(_Places(b)), max_work=10**6)
+    except np.exceptions.TooHardError:
+        return a.data_ptr() == b.data_ptr()
+
+
+class _Places:
+    """The addresses of a tensor's elements, as NumPy's array interface tells them."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        size = x.element_size()
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (x.data_ptr(), True),
+            "shape": tuple(x.shape),
+            "strides": tuple(step * size for step in x.stride()),
+            "typestr": f"|V{size}",
+        }
 
 
 def extent(x: torch.Tensor) -> int:
@@ -313,6 +328,9 @@ def _run(q, k, cos, sin, layout, backend, out):
         return _Turn.apply(q, k, cos, sin, layout, False, backend)
     with torch.no_grad():
         _turn(q, k, cos, sin, layout, False, backend, out)
+    for o in out:
+        if not o.is_inference():  # a kernel wrote past PyTorch, which must know for its gradients
+            torch.autograd.graph.increment_version(o)
     return out[0], out[1]
 
 
