@@ -244,7 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return COMMANDS[options.command](options)
-    except (ValueError, TypeError, FileNotFoundError, FloatingPointError, RuntimeError) as error:
+    except (ValueError, TypeError, OSError, FloatingPointError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
             if "POSENC_DEVICE" not in str(error) and "no CUDA" not in str(error):
                 raise  # not something that other arguments would cure
