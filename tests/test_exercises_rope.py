@@ -92,6 +92,7 @@ wrong(
     "upside_down",
     lambda d, f, b: b ** (torch.arange(0, int(d * f), 2).float() / int(d * f)),
 )
+wrong("rotary_speeds", "slowest_first", lambda d, f, b: inverse_frequencies(int(d * f), b).flip(0))
 wrong("rotary_speeds", "whole_head base_dropped", lambda d, f, b: inverse_frequencies(d))
 
 
@@ -315,6 +316,8 @@ for mistakes, answer in (
     ("row_numbers", lambda q, k, m, n: scores(q, k, row(q), row(k))),
     ("row_numbers", lambda q, k, m, n: scores(q, k, 7 + row(q), 7 + row(k))),
     ("no_scale", lambda *a: scores(*a, root=1.0)),
+    ("nothing_turned", lambda q, k, m, n: q @ k.T / math.sqrt(q.shape[1])),
+    ("over_width", lambda *a: scores(*a, root=a[0].shape[1])),
     ("half_layout", lambda *a: scores(*a, layout="half")),
     ("doubled", lambda *a: scores(*a, base=1e8)),
     ("halved", lambda *a: scores(*a, base=100.0)),
@@ -348,13 +351,11 @@ def test_every_mistake_in_a_function_was_made_by_other_means():
     ("name", "answer"),
     [
         ("rotary_speeds", lambda d, f, b: torch.zeros(int(d * f) // 2)),
-        ("rotary_speeds", lambda d, f, b: inverse_frequencies(int(d * f), b).flip(0)),
         ("rotary_speeds", lambda d, f, b: inverse_frequencies(int(d * f), b) * 1.001),
         ("rotary_speeds", lambda d, f, b: inverse_frequencies(int(d * f), b).repeat(2)),
         ("rotate_by_layout", lambda x, angle, layout: x),
         ("rotate_by_layout", lambda x, angle, layout: by_package(x, 2 * angle, layout)),
         ("rotate_by_layout", lambda x, angle, layout: by_package(x, angle.flip(1), layout)),
-        ("rope_scores", lambda q, k, m, n: q @ k.T / math.sqrt(q.shape[1])),
         ("rope_scores", lambda q, k, m, n: scores(q, k, m, n + 1)),
         ("rope_scores", lambda q, k, m, n: scores(q, k, m, n, base=9000.0)),
         ("rope_scores", lambda q, k, m, n: scores(q, k, m, n).softmax(1)),

@@ -37,6 +37,7 @@ def _rotary_speeds(
     end_point: bool = False,
     base_dropped: bool = False,
     upside_down: bool = False,
+    slowest_first: bool = False,
 ) -> torch.Tensor:
     r = head_dim if whole_head else int(head_dim * factor)
     if twice:
@@ -50,7 +51,7 @@ def _rotary_speeds(
     speed = base ** (exponent if upside_down else -exponent)
     if proportional:
         speed[r // 2 :] = 0.0
-    return speed.float()
+    return (speed.flip(0) if slowest_first else speed).float()
 
 
 ROTARY_SPEEDS = Implement(
@@ -122,7 +123,12 @@ ROTARY_SPEEDS = Implement(
         ),
         Mistake(
             "upside_down",
-            "speeds grow from pair to pair: the sign of the exponent",
+            "the inverse of the speeds: the sign of the exponent",
+            GITHUB + "SamLynnEvans/Transformer/issues/25",
+        ),
+        Mistake(
+            "slowest_first",
+            "the slowest pair comes first; the fastest should",
             GITHUB + "SamLynnEvans/Transformer/issues/25",
         ),
     ),
@@ -429,9 +435,11 @@ def _rope_scores(
     both_backwards: bool = False,
     keys_still: bool = False,
     queries_still: bool = False,
+    nothing_turned: bool = False,
     one_position: bool = False,
     row_numbers: bool = False,
     no_scale: bool = False,
+    over_width: bool = False,
     half_layout: bool = False,
     doubled: bool = False,
     halved: bool = False,
@@ -450,11 +458,11 @@ def _rope_scores(
     def turn(x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         return rotate(x, *rope_cos_sin(positions, speeds, dtype=torch.float64), layout=layout)
 
-    if not queries_still:
+    if not (queries_still or nothing_turned):
         q = turn(q, q_sign * q_positions)
-    if not keys_still:
+    if not (keys_still or nothing_turned):
         k = turn(k, k_sign * k_positions)
-    scores = q @ k.T / (1.0 if no_scale else math.sqrt(width))
+    scores = q @ k.T / (1.0 if no_scale else width if over_width else math.sqrt(width))
     return scores.T if keys_down else scores
 
 
@@ -518,6 +526,22 @@ ROPE_SCORES = Implement(
             excludes=("key_backwards", "both_backwards"),
         ),
         Mistake(
+            "nothing_turned",
+            "neither queries nor keys are turned; the positions have no effect",
+            "claim 11",
+            excludes=(
+                "keys_still",
+                "queries_still",
+                "key_backwards",
+                "both_backwards",
+                "one_position",
+                "row_numbers",
+                "half_layout",
+                "doubled",
+                "halved",
+            ),
+        ),
+        Mistake(
             "one_position",
             "keys are turned by the positions of the queries",
             GITHUB + "hpcaitech/ColossalAI/pull/6429",
@@ -531,6 +555,12 @@ ROPE_SCORES = Implement(
         Mistake(
             "no_scale",
             "the scores are not divided by the square root of the width",
+            "claim 11",
+            excludes=("over_width",),
+        ),
+        Mistake(
+            "over_width",
+            "the scores are divided by the width itself, not by its square root",
             "claim 11",
         ),
         Mistake(
@@ -638,7 +668,8 @@ WHAT_ROPE_KNOWS = explain(
     {
         "A": Statement(
             "Whoever asks for scores that depend on $n - m$ alone, with one $f$ for queries and "
-            "keys, gets a linear map, without having asked for it."
+            "keys that changes nothing at position 0, gets a linear map, without having asked for "
+            "it."
         ),
         "B": Statement(
             "The further apart a query and a key stand, the smaller their score.",
@@ -655,12 +686,14 @@ WHAT_ROPE_KNOWS = explain(
             "at it."
         ),
         "E": Statement(
-            "For independent normal vectors, scores have the same distribution at every distance."
+            "For independent standard normal vectors, scores have the same distribution at every "
+            "distance."
         ),
         "F": Statement(
-            "Base 10,000 can tell about 63,000 positions apart, and then the angles repeat.",
-            "the wavelength of the slowest pair is no period of the others; the first pair alone "
-            "never comes back to the same angle",
+            "A head of 64 channels with base 10,000 can tell about 63,000 positions apart, and "
+            "then its angles repeat exactly.",
+            "the first pair never comes back to exactly the same angle at a whole position, and "
+            "up to 100,000 some hand of the 64 channels is far from its start",
             "claim 26",
         ),
         "G": Statement(
