@@ -79,14 +79,14 @@ def test_the_loss_holds_and_distance_is_not_the_reason():
     verdict = judge()
     assert verdict.claim == 19
     assert verdict.verdict == (
-        "holds for the loss; RoPE depends on distance alone too, the reason is that far tokens "
-        "hardly count"
+        "holds for the loss; RoPE depends on relative position alone too, which is not enough; far "
+        "tokens hardly count"
     )
     assert "with ALiBi, by more than that with RoPE" in verdict.evidence
 
 
-def test_a_model_that_needs_far_tokens_has_another_reason():
-    assert judge(windowed=2.6).verdict.endswith("the reason is another")
+def test_if_far_tokens_count_the_verdict_says_so():
+    assert judge(windowed=2.6).verdict.endswith("far tokens count")
 
 
 def test_if_every_encoding_of_distance_holds_the_claim_does():
@@ -101,7 +101,7 @@ def test_a_loss_that_rises_flips_the_verdict():
 
 def test_two_that_fail_are_both_named():
     worse = {**MEASURED, "both": {64: 2.13, 1024: 2.9}}
-    assert "RoPE and both depend on distance alone" in judge(worse).verdict
+    assert "RoPE and both depend on relative position alone" in judge(worse).verdict
 
 
 @pytest.mark.parametrize(

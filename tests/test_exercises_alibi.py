@@ -89,6 +89,22 @@ wrong(
 )
 wrong("head_slopes", "from_one halving", lambda n: 0.5 ** torch.arange(n))
 
+
+def with_new(n, pick, behind=True):
+    power = 1 << (n.bit_length() - 1)
+    ladder = authors(2 * power)
+    old, new = authors(power), pick(ladder, n - power) if n > power else []
+    return torch.tensor(old + new if behind else new + old)
+
+
+wrong("head_slopes", "no_skip", lambda n: with_new(n, lambda ladder, left: ladder[:left]))
+wrong("head_slopes", "gentlest", lambda n: with_new(n, lambda ladder, left: ladder[::2][-left:]))
+wrong(
+    "head_slopes",
+    "new_first",
+    lambda n: with_new(n, lambda ladder, left: ladder[::2][:left], behind=False),
+)
+
 # The bias
 
 
@@ -243,6 +259,27 @@ wrong("biased_weights", "pads_seen", lambda Q, K, s, keep: shortcut(Q, K, s, tor
 wrong("biased_weights", "pads_seen", loop(pads=True))
 wrong("biased_weights", "ahead_seen", loop(causal=False))
 wrong("biased_weights", "pads_seen ahead_seen", loop(causal=False, pads=True))
+
+
+def hidden_with(value, late=False):
+    def answer(Q, K, slopes, keep):
+        n = Q.shape[2]
+        back = torch.arange(n)[:, None] - torch.arange(n)
+        scores = torch.einsum("bhqd,bhkd->bhqk", Q, K) / Q.shape[3] ** 0.5
+        scores = scores - slopes.view(-1, 1, 1) * back.abs()
+        seen = ((back >= 0) & keep[:, None, None]).expand_as(scores)
+        if late:
+            return scores.softmax(-1) * seen
+        return torch.where(seen, scores, torch.full_like(scores, value)).softmax(-1)
+
+    return answer
+
+
+right("biased_weights", hidden_with(-1e9))
+wrong("biased_weights", "zero_scores", hidden_with(0.0))
+wrong("biased_weights", "zero_weights", hidden_with(0.0, late=True))
+wrong("tokens_that_matter", "not_whole", [math.log(100) * m for m in (2, 16, 256)])
+wrong("tokens_that_matter", "one_short", [9, 73, 1178])
 
 
 @pytest.mark.parametrize(("name", "mistakes", "answer"), WRONG)

@@ -107,9 +107,10 @@ def claim_19(
         return Verdict(19, FAILS, evidence)
     if not worse:
         return Verdict(19, HOLDS, evidence)
-    reason = "the reason is that far tokens hardly count" if local else "the reason is another"
+    far = "far tokens hardly count" if local else "far tokens count"
     others = f"{' and '.join(worse)} {'depend' if len(worse) > 1 else 'depends'}"
-    return Verdict(19, f"{HOLDS} for the loss; {others} on distance alone too, {reason}", evidence)
+    reason = f"{others} on relative position alone too, which is not enough; {far}"
+    return Verdict(19, f"{HOLDS} for the loss; {reason}", evidence)
 
 
 def _listed(numbers: list[int]) -> str:

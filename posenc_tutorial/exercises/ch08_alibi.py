@@ -27,6 +27,9 @@ def _head_slopes(
     in_order: bool = False,
     next_power: bool = False,
     seen_before: bool = False,
+    no_skip: bool = False,
+    gentlest: bool = False,
+    new_first: bool = False,
     halving: bool = False,
 ) -> torch.Tensor:
     def series(n: int, ratio: float) -> torch.Tensor:
@@ -40,10 +43,17 @@ def _head_slopes(
     power = 2 ** (num_heads.bit_length() - 1)
     if next_power and power < num_heads:
         return series(2 * power, 2 ** (-4 / power))[:num_heads].float()
-    extra = series(2 * power, 2 ** (-4 / power))[int(seen_before) :: 2][: num_heads - power]
-    slopes = torch.cat([series(power, 2 ** (-8 / power)), extra]).float()
+    left = num_heads - power
+    extra = series(2 * power, 2 ** (-4 / power))
+    if not no_skip:
+        extra = extra[int(seen_before) :: 2]
+    extra = extra[len(extra) - left :] if gentlest else extra[:left]
+    old = series(power, 2 ** (-8 / power))
+    slopes = torch.cat([extra, old] if new_first else [old, extra]).float()
     return slopes.sort(descending=True).values if in_order else slopes
 
+
+_NEW_ONES = ("no_skip", "gentlest", "new_first")
 
 HEAD_SLOPES = Implement(
     name="head_slopes",
@@ -71,30 +81,51 @@ HEAD_SLOPES = Implement(
             "one series for every number of heads, as the paper's sentence can be read; the "
             "published models have another list where the number is no power of two",
             GITHUB + "baichuan-inc/Baichuan2/issues/225",
-            excludes=("in_order", "next_power", "seen_before", "halving"),
+            excludes=("in_order", "next_power", "seen_before", *_NEW_ONES, "halving"),
         ),
         Mistake(
             "from_one",
             "the first slope is 1; a series that starts with its own ratio does not contain 1",
             GITHUB + "paiml/aprender/pull/2143",
+            excludes=_NEW_ONES,
         ),
         Mistake(
             "in_order",
             "the right slopes, sorted: a trained model has them in another order, and every head "
             "knows its own",
             GITHUB + "antofuller/CROMA/issues/12",
-            excludes=("next_power", "halving"),
+            excludes=("next_power", *_NEW_ONES, "halving"),
         ),
         Mistake(
             "next_power",
             "the first slopes of the next power of two, so the gentle ones at the end are missing",
             GITHUB + "ml-explore/mlx/issues/343",
-            excludes=("seen_before", "halving"),
+            excludes=("seen_before", *_NEW_ONES, "halving"),
         ),
         Mistake(
             "seen_before",
             "the extra heads get slopes that are in the list already",
             GITHUB + "explosion/curated-transformers/pull/252",
+            excludes=(*_NEW_ONES, "halving"),
+        ),
+        Mistake(
+            "no_skip",
+            "the extra heads get the first slopes of the next ladder, every one; every other of "
+            "them is in the list already",
+            "claim 18",
+            excludes=("gentlest", "new_first", "halving"),
+        ),
+        Mistake(
+            "gentlest",
+            "the extra heads get the gentlest of the new slopes; the published models take the "
+            "steepest",
+            "claim 18",
+            excludes=("new_first", "halving"),
+        ),
+        Mistake(
+            "new_first",
+            "the new slopes stand before the old ones; they come behind",
+            "claim 18",
             excludes=("halving",),
         ),
         Mistake(
@@ -231,6 +262,8 @@ def _biased_weights(
     no_bias: bool = False,
     pads_seen: bool = False,
     ahead_seen: bool = False,
+    zero_scores: bool = False,
+    zero_weights: bool = False,
 ) -> torch.Tensor:
     n, root = Q.shape[2], math.sqrt(Q.shape[3])
     place = torch.arange(n, device="cpu")
@@ -248,8 +281,9 @@ def _biased_weights(
         seen = seen.tril()
     if not pads_seen:
         seen = seen & keep[:, None, None, :]
-    scores = scores.masked_fill(~seen, -1e30)
-    return torch.softmax(scores, -1)
+    if zero_weights:
+        return torch.softmax(scores, -1).masked_fill(~seen, 0.0)
+    return torch.softmax(scores.masked_fill(~seen, 0.0 if zero_scores else -1e30), -1)
 
 
 def _real_queries(arguments: tuple, weights: torch.Tensor) -> torch.Tensor:
@@ -330,6 +364,20 @@ BIASED_WEIGHTS = Implement(
             "ahead_seen",
             "tokens after the query get weight",
             GITHUB + "pytorch/examples/issues/649",
+            excludes=("zero_scores", "zero_weights"),
+        ),
+        Mistake(
+            "zero_scores",
+            "hidden keys get the score 0, and a softmax makes a weight of it; it must be far below "
+            "all others",
+            GITHUB + "awslabs/gluonts/pull/1401",
+            excludes=("zero_weights",),
+        ),
+        Mistake(
+            "zero_weights",
+            "the weights of hidden keys are set to 0 after the softmax, so the rest does not add "
+            "up to 1",
+            GITHUB + "lucidrains/memory-compressed-attention/issues/2",
         ),
     ),
 )
@@ -455,8 +503,9 @@ def _tokens_that_matter(
     reciprocal: bool = False,
     half_life: bool = False,
     one_short: bool = False,
-) -> list[int]:
-    found = []
+    not_whole: bool = False,
+) -> list[float]:
+    found: list[float] = []
     for slope in (1 / 2, 1 / 16, 1 / 256):
         distance = torch.arange(20000, dtype=torch.float64, device="cpu")
         decay = math.log(2) if base_two else 1.0
@@ -465,7 +514,7 @@ def _tokens_that_matter(
         count = int((weights.cumsum(0) < share).sum()) + 1
         if reciprocal:
             count = round(1 / slope)
-        found.append(count - one_short)
+        found.append(math.log(100) / slope if not_whole else count - one_short)
     return found
 
 
@@ -508,6 +557,12 @@ TOKENS_THAT_MATTER = Predict(
             "counts",
             GITHUB + "vllm-project/vllm/pull/945",
         ),
+        Mistake(
+            "not_whole",
+            "tokens come whole: round up",
+            "claim 19",
+            excludes=("base_two", "reciprocal", "half_life", "one_short"),
+        ),
     ),
 )
 
@@ -515,8 +570,9 @@ TOKENS_THAT_MATTER = Predict(
 WHY_ALIBI_EXTRAPOLATES = explain(
     {
         "A": Statement(
-            "Any encoding whose scores depend on distances alone keeps its loss on longer texts.",
-            "the scores of RoPE depend on distances alone, and its loss rises",
+            "Any encoding whose scores depend on relative positions alone keeps its loss on longer "
+            "texts.",
+            "the scores of RoPE depend on relative positions alone, and its loss rises",
             "claim 19",
         ),
         "B": Statement(
@@ -565,7 +621,7 @@ WHY_ALIBI_EXTRAPOLATES = explain(
     points=2,
     hints=(
         "Three of the eight are true.",
-        "A: the chapter trains two models whose scores depend on distances alone.",
+        "A: the chapter trains two models whose scores depend on relative positions alone.",
     ),
 )
 
