@@ -239,10 +239,11 @@ def variant(r, both, total, most, **changes):
         found = x
     else:
         divisor = math.log(most) if changes.get("log") else math.log(most / E)
-        quotient = math.log(x / E) / divisor * (side - E)
-        found = E + (round(quotient) if changes.get("round") else math.floor(quotient))
+        quotient = math.log(x / E) / divisor * (side if changes.get("all") else side - E)
+        whole = {"round": round, "up": math.ceil}.get(changes.get("to"), math.floor)
+        found = E + whole(quotient)
         if not changes.get("endless"):
-            found = min(found, side - 1)
+            found = min(found, side if changes.get("more") else side - 1)
     upper = r < 0 if changes.get("halves") else (r >= 0 if changes.get("zero") else r > 0)
     return found + (side if both and upper else 0)
 
@@ -251,7 +252,10 @@ for _name, _changes in {
     "halves": {"halves": True},
     "not_halved": {"whole": True},
     "all_exact": {"exact": True},
-    "rounded": {"round": True},
+    "rounded": {"to": "round"},
+    "ceiling": {"to": "up"},
+    "all_far": {"all": True},
+    "one_too_many": {"more": True},
     "short_log": {"log": True},
     "no_last": {"endless": True},
     "zero_ahead": {"zero": True},
@@ -316,6 +320,10 @@ wrong("step_bias", "heads_last")(
 )
 wrong("step_bias", "one_off")(
     lambda b, past, n: cell_by_cell(b, past, n, lambda i, j: past + i + 1 - j)
+)
+
+wrong("step_bias", "one_early")(
+    lambda b, past, n: cell_by_cell(b, past, n, lambda i, j: past - 1 + i - j)
 )
 
 

@@ -252,8 +252,11 @@ def _bucket_of(
     not_halved: bool = False,
     all_exact: bool = False,
     rounded: bool = False,
+    ceiling: bool = False,
     short_log: bool = False,
+    all_far: bool = False,
     no_last: bool = False,
+    one_too_many: bool = False,
     zero_ahead: bool = False,
     ahead_counts: bool = False,
 ) -> torch.Tensor:
@@ -273,10 +276,11 @@ def _bucket_of(
         return offset + (distance if no_last else distance.clamp(max=buckets - 1))
     exact = buckets // 2
     widest = math.log(max_distance) if short_log else math.log(max_distance / exact)
-    steps = (distance.clamp(min=1).double() / exact).log() / widest * (buckets - exact)
-    far = exact + (steps.round() if rounded else steps.floor()).long()
+    count = buckets if all_far else buckets - exact
+    steps = (distance.clamp(min=1).double() / exact).log() / widest * count
+    far = exact + (steps.round() if rounded else steps.ceil() if ceiling else steps.floor()).long()
     if not no_last:
-        far = far.clamp(max=buckets - 1)
+        far = far.clamp(max=buckets if one_too_many else buckets - 1)
     return offset + torch.where(distance < exact, distance, far)
 
 
@@ -294,7 +298,7 @@ def _bucket_inputs() -> list[tuple]:
     ]
 
 
-_LOG_PART = ("all_exact", "rounded", "short_log")
+_LOG_PART = ("all_exact", "rounded", "ceiling", "short_log", "all_far", "one_too_many")
 
 BUCKET_OF = Implement(
     name="bucket_of",
@@ -344,18 +348,38 @@ BUCKET_OF = Implement(
             "rounded",
             "the logarithm is rounded to the nearest whole number, so buckets begin too early",
             GITHUB + "ml-explore/mlx-examples/pull/113",
-            excludes=("short_log",),
+            excludes=("ceiling", "short_log", "all_far", "one_too_many"),
+        ),
+        Mistake(
+            "ceiling",
+            "the logarithm is rounded up, so far distances land one bucket too high",
+            GITHUB + "ml-explore/mlx-examples/pull/113",
+            excludes=("short_log", "all_far", "one_too_many"),
         ),
         Mistake(
             "short_log",
             "the widths do not fit: at the maximum distance the logarithmic part has not used up "
             "its buckets",
             GITHUB + "ml-explore/mlx-examples/pull/113",
-            excludes=("no_last",),
+            excludes=("all_far", "no_last", "one_too_many"),
+        ),
+        Mistake(
+            "all_far",
+            "the quotient of the logarithms is multiplied by all buckets; only those that are not "
+            "exact are left for it",
+            GITHUB + "ml-explore/mlx-examples/pull/113",
+            excludes=("no_last", "one_too_many"),
         ),
         Mistake(
             "no_last",
             "there is no last bucket: far distances run over the end",
+            GITHUB + "huggingface/transformers/issues/17026",
+            excludes=("one_too_many",),
+        ),
+        Mistake(
+            "one_too_many",
+            "far distances get a bucket more than there is: the last one is the number of buckets "
+            "minus 1",
             GITHUB + "huggingface/transformers/issues/17026",
         ),
         Mistake(
@@ -388,12 +412,13 @@ def _step_bias(
     far_is_zero: bool = False,
     heads_last: bool = False,
     one_off: bool = False,
+    one_early: bool = False,
 ) -> torch.Tensor:
     q = torch.arange(n) + (0 if from_zero else past)
     k = torch.arange(n) + past if new_keys_only else torch.arange(past + n)
     if one_row:
         q = q[-1].expand(n)
-    back = q[:, None] - k[None, :] + (1 if one_off else 0)
+    back = q[:, None] - k[None, :] + int(one_off) - int(one_early)
     if by_key:
         back = k.expand(n, -1)
     last = b.shape[1] - 1
@@ -476,6 +501,14 @@ STEP_BIAS = Implement(
             "one_off",
             "a token is one place away from itself; the first entry of b is for distance 0",
             GITHUB + "TransformerLensOrg/TransformerLens/issues/284",
+            excludes=("one_early",),
+        ),
+        Mistake(
+            "one_early",
+            "the first new token is put at past - 1; that is where the last token of the cache "
+            "stands",
+            GITHUB + "TransformerLensOrg/TransformerLens/issues/284",
+            excludes=("from_zero", "new_keys_only", "by_key", "one_row", "far_is_zero"),
         ),
     ),
 )
@@ -484,7 +517,8 @@ STEP_BIAS = Implement(
 WHAT_A_BIAS_KNOWS = explain(
     {
         "A": Statement(
-            "If a text is moved by 100 places, no score of a model with T5's bias changes."
+            "If the positions of all tokens are raised by 100, no score of a model with T5's bias "
+            "changes."
         ),
         "B": Statement(
             "Shaw's term can be computed once for all texts of one length, like T5's bias.",
