@@ -517,13 +517,15 @@ def main(arguments: list[str] | None = None) -> int:
     rows = machine_rows(device, wanted.repeats)
     about_row = {"part": "machine", "what": "versions", "device": kind, "note": "; ".join(about)}
     rows.append({**about_row, "value": ""})
-    if "rope" in wanted.only:
-        rows += rope_rows(device, wanted.repeats, wanted.lengths, wanted.backends or fast)
-    if "attention" in wanted.only:
-        rows += attention_rows(device, wanted.attention_lengths or longer)
-    if "share" in wanted.only:
-        rows += share_rows(device, wanted.repeats)
-    write(rows, about, wanted.output)
+    parts = {
+        "rope": lambda: rope_rows(device, wanted.repeats, wanted.lengths, wanted.backends or fast),
+        "share": lambda: share_rows(device, wanted.repeats),
+        "attention": lambda: attention_rows(device, wanted.attention_lengths or longer),
+    }
+    for name, measure in parts.items():
+        if name in wanted.only:
+            rows += measure()
+            write(rows, about, wanted.output)  # after every part: the last one takes longest
     print((wanted.output / "bench.md").read_text(encoding="utf-8"))
     return 0
 
