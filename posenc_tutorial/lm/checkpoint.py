@@ -64,7 +64,7 @@ def save_tensors(
     tensors: Mapping[str, torch.Tensor],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Write tensors to a safetensors file, replacing it in one step (:func:`replace_file`).
+    """Write tensors to a safetensors file, replacing it in one step (``replace_file``).
 
     Args:
         path: usually ``*.safetensors``.
@@ -72,7 +72,7 @@ def save_tensors(
         metadata: texts to keep with them.
 
     Raises:
-        OSError: see :func:`replace_file`.
+        OSError: see ``replace_file``.
         TypeError: a dtype that is not supported, or metadata that is not text.
     """
     header: dict = {}

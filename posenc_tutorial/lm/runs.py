@@ -27,7 +27,7 @@ class Settings:
     """Everything that decides how a model is built and trained, besides the corpus.
 
     Attributes:
-        encoding: name of a recipe (:data:`~posenc_tutorial.lm.recipes.RECIPES`).
+        encoding: name of a recipe (``posenc_tutorial.lm.recipes.RECIPES``).
         seed: of the initial weights and of the windows.
         length: bytes per window.
         steps: number of updates.
@@ -221,7 +221,7 @@ def model_facts(name: Path | str) -> dict:
     """What a file says about its model: ``settings``, ``corpus``, ``train_loss``, ``versions``.
 
     Args:
-        name: see :func:`checkpoint_path`.
+        name: see ``checkpoint_path``.
     """
     return _facts(load_tensors(checkpoint_path(name))[1])
 
@@ -230,7 +230,7 @@ def load_model(name: Path | str, *, device: torch.device | str = "cpu") -> Langu
     """A trained model, its weights widened to float32, ready to be evaluated.
 
     Args:
-        name: see :func:`checkpoint_path`; for example ``"rope"``.
+        name: see ``checkpoint_path``; for example ``"rope"``.
         device: where it goes.
 
     Raises:
