@@ -61,9 +61,10 @@ def _job(x, out, cos, sin, layout):
         _flat(x), x.stride(0), x.stride(1), x.stride(2),
         _flat(written), written.stride(0), written.stride(1), written.stride(2),
         _flat(cos), _flat(sin), table_step,
-        heads, n, pairs, head_dim - 2 * pairs, heads_inside, in_place,
+        heads, n, pairs, head_dim - 2 * pairs, heads_inside,
     )  # fmt: skip
-    return _KERNELS[layout, x.dtype == torch.bfloat16], arguments, batch * heads * n, written
+    kernel = _KERNELS[layout, x.dtype == torch.bfloat16, in_place]
+    return kernel, arguments, batch * heads * n, written
 
 
 def _flat(x: torch.Tensor) -> np.ndarray:
@@ -108,22 +109,22 @@ def _narrow(value):
     return np.uint16(np.uint32(0x7FC0) if value != value else rounded)
 
 
-def _make(layout: str, load, store):
+def _make(layout: str, load, store, in_place: bool):
     half = layout == "half"
 
     @_compile
     def kernel(
         x, x_batch, x_head, x_token, out, out_batch, out_head, out_token,
-        cos, sin, table_step, heads, n, pairs, rest, heads_inside, in_place, first, last,
+        cos, sin, table_step, heads, n, pairs, rest, heads_inside, first, last,
     ):  # fmt: skip
         row = np.empty(2 * pairs, x.dtype)
-        for at in range(first, last):
-            if heads_inside:
-                h, token = at % heads, at // heads
-                t, b = token % n, token // n
-            else:
-                t, head = at % n, at // n
-                h, b = head % heads, head // heads
+        # Where this share begins; then counting on. Four divisions for every row would take
+        # longer than the rotation of the row.
+        if heads_inside:
+            h, t, b = first % heads, first // heads % n, first // heads // n
+        else:
+            h, t, b = first // n % heads, first % n, first // n // heads
+        for _ in range(first, last):
             i = b * x_batch + h * x_head + t * x_token
             o = b * out_batch + h * out_head + t * out_token
             angle = b * table_step + t * pairs
@@ -149,14 +150,25 @@ def _make(layout: str, load, store):
             if not in_place:
                 for p in range(2 * pairs, 2 * pairs + rest):
                     out[o + p] = x[i + p]
+            if heads_inside:
+                h += 1
+                if h == heads:
+                    h, t = 0, t + 1
+                if t == n:
+                    t, b = 0, b + 1
+            else:
+                t += 1
+                if t == n:
+                    t, h = 0, h + 1
+                if h == heads:
+                    h, b = 0, b + 1
 
     return kernel
 
 
 _KERNELS = {
-    (layout, short): _make(layout, _widen, _narrow)
-    if short
-    else _make(layout, _as_it_is, _as_it_is)
+    (layout, short, in_place): _make(layout, load, store, in_place)
     for layout in ("half", "interleaved")
-    for short in (False, True)
+    for short, load, store in ((False, _as_it_is, _as_it_is), (True, _widen, _narrow))
+    for in_place in (False, True)
 }
