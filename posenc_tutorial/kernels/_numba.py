@@ -147,9 +147,9 @@ def _make(layout: str, load, store, in_place: bool):
                     u, v = load(source[2 * p]), load(source[2 * p + 1])
                     target[2 * p] = store(u * c[p] - v * s[p])
                     target[2 * p + 1] = store(u * s[p] + v * c[p])
-            if not in_place:
-                for p in range(2 * pairs, 2 * pairs + rest):
-                    out[o + p] = x[i + p]
+            if rest > 0 and not in_place:
+                still = slice(2 * pairs, 2 * pairs + rest)
+                out[o:][still] = x[i:][still]
             if heads_inside:
                 h += 1
                 if h == heads:
