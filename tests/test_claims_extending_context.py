@@ -1,4 +1,4 @@
-"""Chapter 10's verdicts: each function is fed what the chapter measures, and a case that flips it."""
+"""Chapter 10's verdicts: each is fed what the chapter measures, and a case that flips it."""
 
 from __future__ import annotations
 
