@@ -156,6 +156,20 @@ def twice(W, num_heads, rotary_dim, to):
     return by_reshaping(by_reshaping(W, num_heads, rotary_dim, to), num_heads, rotary_dim, to)
 
 
+@wrong("convert_rows", "always_interleaved")
+def never_halves(W, num_heads, rotary_dim, to):
+    return by_reshaping(W, num_heads, rotary_dim, "interleaved")
+
+
+@wrong("convert_rows", "last_rows")
+def the_end_of_each_head(W, num_heads, rotary_dim, to):
+    heads = []
+    for head in W.chunk(num_heads):
+        still, turning = head.split([len(head) - rotary_dim, rotary_dim])
+        heads += [still, by_reshaping(turning, 1, rotary_dim, to)]
+    return torch.cat(heads)
+
+
 @wrong("convert_rows", "unchanged")
 def left_alone(W, num_heads, rotary_dim, to):
     return 1 * W
@@ -210,6 +224,19 @@ wrong("move_keys", "slots")(moved_by(lambda old, new: new - torch.arange(len(new
 wrong("move_keys", "one_step")(moved_by(lambda old, new: (new[0] - old[0]).repeat(len(new))))
 
 
+wrong("move_keys", "summed")(moved_by(lambda old, new: new + old))
+
+
+@wrong("move_keys", "whole_head_pairs")
+def partner_half_a_head_away(keys, old, new, inv_freq):
+    out, half = keys.clone(), keys.shape[-1] // 2
+    for i, w in enumerate(inv_freq.tolist()):
+        z = torch.complex(keys[..., i].double(), keys[..., i + half].double())
+        z = z * torch.exp(1j * w * (new - old))
+        out[..., i], out[..., i + half] = z.real.to(keys.dtype), z.imag.to(keys.dtype)
+    return out
+
+
 wrong("move_keys", "unmoved")(lambda keys, old, new, inv_freq: keys)
 
 
@@ -251,6 +278,23 @@ def in_float32(positions, inv_freq, layout, dtype):
 @wrong("channel_table", "always_half")
 def only_two_halves(positions, inv_freq, layout, dtype):
     theta = torch.outer(positions.double(), inv_freq).repeat(1, 2)
+    return torch.stack([theta.cos(), theta.sin()]).to(dtype)
+
+
+@wrong("channel_table", "always_interleaved")
+def only_neighbours(positions, inv_freq, layout, dtype):
+    return with_numpy(positions, inv_freq, "interleaved", dtype)
+
+
+@wrong("channel_table", "cast_speeds")
+def speeds_first(positions, inv_freq, layout, dtype):
+    return with_numpy(positions, inv_freq.to(dtype).double(), layout, dtype)
+
+
+@wrong("channel_table", "cast_angles")
+def angles_rounded(positions, inv_freq, layout, dtype):
+    theta = torch.outer(positions.double(), inv_freq).to(dtype).double()
+    theta = theta.repeat(1, 2) if layout == "half" else theta.repeat_interleave(2, 1)
     return torch.stack([theta.cos(), theta.sin()]).to(dtype)
 
 
