@@ -143,6 +143,7 @@ def test_the_normal_form_keeps_all_three_and_the_words(tmp_path):
     output = notebook.cells[1].outputs[0]
     assert set(output.data) == {"text/html", "image/png", "text/plain"}
     assert output.metadata["image/png"]["alt"] == made("t5_buckets").alt
+    assert notebook.cells[1].metadata["mystnb"]["image"]["alt"] == made("t5_buckets").alt
     assert normalise(notebook) == notebook
     path = tmp_path / "a.ipynb"
     path.write_text(text_of(notebook), "utf-8")

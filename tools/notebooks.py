@@ -144,6 +144,10 @@ def normalise(notebook: NotebookNode) -> NotebookNode:
             count += 1
             cell.execution_count = count
             cell.outputs = _normal_outputs(cell.outputs, count)
+            for output in cell.outputs:
+                # An explorer brings the text of its still picture; a page reads it off the cell.
+                if alt := output.get("metadata", {}).get("image/png", {}).get("alt"):
+                    cell.metadata["mystnb"] = nbformat.from_dict({"image": {"alt": alt}})
     for cell, name in zip(result.cells, cell_ids(result.cells), strict=True):
         cell.id = name
     return result
