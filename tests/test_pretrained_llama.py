@@ -212,13 +212,10 @@ def test_generate_takes_the_most_probable_token_every_time():
     assert generate(model, prompt, 0) == []
 
 
-def test_generate_draws_a_bar_only_where_asked(capsys, monkeypatch):
+def test_generate_draws_a_bar_only_at_a_terminal(capsys, monkeypatch):
     model = random_model()
     generate(model, [1, 2], 3)
-    assert capsys.readouterr().err == ""
-    generate(model, [1, 2], 3, progress=True)
-    shown = capsys.readouterr()
-    assert "3/3 tokens" in shown.err and shown.out == ""
+    assert capsys.readouterr() == ("", "")
 
     class Terminal(io.StringIO):
         def isatty(self):
@@ -226,7 +223,7 @@ def test_generate_draws_a_bar_only_where_asked(capsys, monkeypatch):
 
     monkeypatch.setattr("sys.stderr", Terminal())
     generate(model, [1, 2], 2)
-    assert "2/2 tokens" in sys.stderr.getvalue()
+    assert "tokens" in sys.stderr.getvalue() and "2/2" in sys.stderr.getvalue()
 
 
 def test_gradients_reach_every_weight():

@@ -7,7 +7,6 @@ Source: Touvron et al. 2023 (arXiv 2302.13971), with the grouped queries of Ains
 from __future__ import annotations
 
 import copy
-import sys
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +16,7 @@ from torch.nn import functional as F
 from ..attention import KeyValueCache
 from ..encoding import NoPE, PositionalEncoding
 from ..frequencies import token_positions
+from ..lm.progress import progress
 from ..rope import RotaryEmbedding, convert_projection
 
 
@@ -234,16 +234,16 @@ def generate(
     max_new_tokens: int,
     *,
     stop: int | None = None,
-    progress: bool | None = None,
 ) -> list[int]:
     """Continue a text greedily: the most probable token, again and again, with a cache.
+
+    At a terminal a bar shows how far it is.
 
     Args:
         model: the model.
         tokens: the prompt, at least one token.
         max_new_tokens: stop after so many.
         stop: stop before this token.
-        progress: draw a bar on stderr; default only where stderr is a terminal.
 
     Returns:
         The new tokens, without the prompt and without ``stop``.
@@ -256,21 +256,16 @@ def generate(
             "expected a prompt of at least 1 token and max_new_tokens >= 0, "
             f"got {len(tokens)} and {max_new_tokens}"
         )
-    show = sys.stderr.isatty() if progress is None else progress
     device = model.embedding.weight.device
     caches = model.new_caches()
     new: list[int] = []
     feed = list(tokens)
-    while len(new) < max_new_tokens:
+    for _ in progress(range(max_new_tokens), max_new_tokens, label="tokens"):
         logits = model(torch.tensor([feed], device=device), caches=caches, last=1)
         feed = [int(logits[0, -1].argmax())]
         if feed[0] == stop:
             break
         new += feed
-        if show:
-            _draw(len(new), max_new_tokens)
-    if show:
-        print(file=sys.stderr)
     return new
 
 
@@ -368,8 +363,3 @@ def _check_tokens(tokens: torch.Tensor, vocabulary: int) -> torch.Tensor:
         if not 0 <= extreme < vocabulary:
             raise IndexError(f"tokens must be 0 to {vocabulary - 1}, got {int(extreme)}")
     return tokens
-
-
-def _draw(done: int, total: int) -> None:
-    bar = "█" * (30 * done // total)
-    print(f"\r{bar:30} {done}/{total} tokens", end="", file=sys.stderr, flush=True)
