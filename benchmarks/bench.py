@@ -18,6 +18,7 @@ import csv
 import math
 import os
 import platform
+import re
 import statistics
 import subprocess
 import sys
@@ -265,11 +266,19 @@ def attend_alone(name: str, way: str, n: int, device: torch.device, train: bool)
 
 
 def peak_of_this_process() -> int:
-    """The largest resident memory so far, in bytes."""
-    import resource
+    """The largest resident memory so far, in bytes.
 
-    scale = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
+    On Linux ``ru_maxrss`` begins at the peak of the process that started this one, which has
+    measured rotations of gigabytes by then; ``VmHWM`` begins anew.
+    """
+    try:
+        status = Path("/proc/self/status").read_text(encoding="ascii")
+        return 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", status)[1])
+    except OSError:
+        import resource
+
+        scale = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale
 
 
 def free_memory(device: torch.device) -> float:
