@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from .isolation import usual_defaults
-from .registry import Exercise, Implement, Predict, exercise
+from .registry import Exercise, Implement, Predict, Repair, exercise
 
-#: A diagnosis names so many mistakes at once, at most.
+#: A diagnosis names so many mistakes at once, at most; of planted bugs it names all.
 MOST_MISTAKES = 2
 _SIGN = {"correct": "[ok]", "todo": "[..]"}
 
@@ -79,15 +79,26 @@ def recognised(entry: Exercise, outputs: Sequence[Any]) -> tuple[str, ...]:
 
 
 def all_explanations(entry: Exercise, outputs: Sequence[Any]) -> Iterator[tuple[str, ...]]:
-    """Every set of one or two mistakes that explains these outputs, single ones first."""
+    """Every set of one or two mistakes that explains these outputs, single ones first.
+
+    Of planted bugs there is one set at most: those whose test fails.
+    """
+    if isinstance(entry, Repair):
+        left = _bugs_left(entry, outputs)
+        yield from [left] if left else []
+        return
     for keys in mistake_sets(entry):
         if _explains(entry, keys, outputs):
             yield keys
 
 
 def mistake_sets(entry: Exercise) -> Iterator[tuple[str, ...]]:
-    """All sets of mistakes that are looked for: one, then two that do not exclude each other."""
-    for size in range(1, MOST_MISTAKES + 1):
+    """All sets of mistakes that are looked for: one, then two that do not exclude each other.
+
+    Of planted bugs, all sets.
+    """
+    most = len(entry.mistakes) if isinstance(entry, Repair) else MOST_MISTAKES
+    for size in range(1, most + 1):
         for chosen in combinations(entry.mistakes, size):
             excluded = {key for mistake in chosen for key in mistake.excludes}
             if not excluded & {mistake.key for mistake in chosen}:
@@ -129,6 +140,9 @@ def _judge(entry: Exercise, outputs: list[Any], mutated: list[bool]) -> Result:
     keys = recognised(entry, outputs)
     if keys:
         texts = [entry.mistake(key).message for key in keys]
+        if isinstance(entry, Repair):
+            fail = f"{len(keys)} of {len(entry.mistakes)} tests fail: "
+            return Result(entry.name, "wrong", fail + "; ".join(texts), keys)
         both = "two mistakes at once: " if len(keys) > 1 else ""
         return Result(entry.name, "wrong", both + "; and ".join(texts), keys)
     if any(mutated):
@@ -238,6 +252,9 @@ def _same_value(want: Any, got: Any, tolerance: float) -> bool:
         )
     if isinstance(want, str):
         return isinstance(got, str | list) and _letters(got) == _letters(want)
+    if isinstance(want, torch.Tensor):
+        same_form = isinstance(got, torch.Tensor) and got.shape == want.shape
+        return same_form and bool((_error(want, got) <= tolerance).all())
     if isinstance(got, torch.Tensor) and got.numel() == 1:
         got = got.item()
     if isinstance(want, bool):
@@ -263,6 +280,23 @@ def _explains(entry: Exercise, keys: tuple[str, ...], outputs: Sequence[Any]) ->
     if any(getattr(w, "shape", 0) != getattr(g, "shape", 1) for _, w, g in cases):
         return False
     return all(symptom(cases) for symptom in symptoms)
+
+
+def _bugs_left(entry: Repair, outputs: Sequence[Any]) -> tuple[str, ...]:
+    """The bugs whose test fails; none where the outputs do not even have the right form."""
+    cases = list(zip(entry.inputs(), entry.expected(), outputs, strict=True))
+    if not all(_same_form(want, got) for _, want, got in cases):
+        return ()
+    return tuple(mistake.key for mistake in entry.mistakes if mistake.symptom(cases))
+
+
+def _same_form(want: Any, got: Any) -> bool:
+    if isinstance(want, list):
+        same_length = isinstance(got, list) and len(got) == len(want)
+        return same_length and all(_same_form(*pair) for pair in zip(want, got, strict=True))
+    if isinstance(want, torch.Tensor):
+        return isinstance(got, torch.Tensor) and got.shape == want.shape
+    return type(want) is type(got)
 
 
 def _wrong_dtypes(entry: Implement, cases: list[tuple], *, half_only: bool = False) -> str:

@@ -87,7 +87,7 @@ def hint(name: str) -> None:
     print(textwrap.fill(text, 80))
 
 
-def progress(save: str | os.PathLike[str] | None = None) -> None:
+def progress(save: str | os.PathLike[str] | None = None, *, chapter: int | None = None) -> None:
     """Print how far you are; with a file name, go on from that file and write it again.
 
     A hosted machine forgets everything when it is recycled: keep the file somewhere that lasts,
@@ -95,6 +95,7 @@ def progress(save: str | os.PathLike[str] | None = None) -> None:
 
     Args:
         save: a small JSON file. It is read if it exists, and then written.
+        chapter: print this chapter's exercises only.
     """
     if save is not None:
         path = Path(save).resolve()
@@ -103,7 +104,7 @@ def progress(save: str | os.PathLike[str] | None = None) -> None:
             print(problem)
         else:
             _write(path)
-    _print_table()
+    _print_table(chapter)
 
 
 def _merge(path: Path) -> str:
@@ -148,8 +149,8 @@ def _write(path: Path) -> None:
     os.replace(draft.name, path)
 
 
-def _print_table() -> None:
-    entries = exercises()
+def _print_table(chapter: int | None) -> None:
+    entries = exercises(chapter)
     width = max([len("exercise"), *(len(entry.name) for entry in entries)])
     print(f"chapter  {'exercise':{width}}  state          tries  hints  points")
     solved = points = 0

@@ -138,6 +138,16 @@ class Implement(Exercise):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Repair(Implement):
+    """Repair a function in which bugs were planted.
+
+    The mistakes are the bugs, and each has a ``symptom``: the one test that is meant for it. A test
+    looks at the outputs of inputs that were made for it and does not mind the other bugs, so the
+    check can name all that are left, however many.
+    """
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Predict(Exercise):
     """Say what will come out, before it is measured.
 
