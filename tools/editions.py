@@ -3,7 +3,8 @@
 Both start from the built book (``make book``) and let a browser typeset every page. The PDF is
 all pages in one long document, printed once, so that its links and its outline work. The EPUB holds
 one XHTML file a page, formulas as MathML, which readers with a screen reader can follow, and a
-still picture in the place of each explorer.
+still picture in the place of each explorer. It is checked here (``check_epub``), and by the W3C's
+EPUBCheck as well where that is installed.
 
 Usage: ``python -m tools.editions pdf [epub]``; the files are ``dist/where-tokens-are.pdf`` and
 ``.epub``. Needs a Chromium (``tools/browser.py``).
@@ -16,9 +17,12 @@ import base64
 import html
 import mimetypes
 import re
+import shutil
+import subprocess
 import sys
 import uuid
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -89,6 +93,15 @@ PREPARE = """([page, pages, site, paper]) => {
     still.setAttribute('alt', e.querySelector('svg').getAttribute('aria-label'));
     words.textContent = e.querySelector('.say').textContent;
     e.replaceWith(still, words);
+  });
+  article.querySelectorAll('summary p').forEach(e => {  // no paragraph may stand there
+    const line = document.createElement('span');
+    line.className = e.className;
+    line.append(...e.childNodes);
+    e.replaceWith(line);
+  });
+  article.querySelectorAll('[lang]').forEach(e => {
+    e.setAttributeNS('http://www.w3.org/XML/1998/namespace', 'xml:lang', e.lang);
   });
   article.querySelectorAll('[style]').forEach(e => e.removeAttribute('style'));
   const pictures = [...article.querySelectorAll('img')].map(e => e.getAttribute('src'));
@@ -328,48 +341,118 @@ def _package(about: dict[str, str], items: str, spine: str) -> str:
     )
 
 
+# Elements that hold a line of text, and elements that are more than that.
+LINES = frozenset("p span summary h1 h2 h3 h4 h5 h6 em strong code pre".split())
+BLOCKS = frozenset("p div ul ol dl table pre figure section h1 h2 h3 h4 h5 h6".split())
+UNWANTED = frozenset("script iframe form button mjx-container merror".split())
+# How the files of each kind begin.
+PICTURES = {".png": b"\x89PNG", ".jpg": b"\xff\xd8", ".svg": b"<", ".webp": b"RIFF"}
+
+
 def check_epub(path: Path) -> list[str]:
-    """What is wrong with an EPUB; empty if nothing is."""
-    found = []
+    """What is wrong with an EPUB; empty if nothing is.
+
+    The file as a whole: mimetype first and not compressed, manifest and files the same, every
+    page in the order of reading and in the table of contents, pictures that are pictures. Every
+    page: well-formed, no id twice, links and pictures that lead somewhere, words for every
+    picture, no block inside a line, no formula with an error, nothing that only a browser runs.
+    """
     with zipfile.ZipFile(path) as book:
-        names = book.namelist()
-        if names[0] != "mimetype" or book.getinfo("mimetype").compress_type != zipfile.ZIP_STORED:
-            found.append("the first file is not an uncompressed mimetype")
-        package = ElementTree.fromstring(book.read("book/content.opf"))
-        space = {"o": "http://www.idpf.org/2007/opf"}
-        listed = {f"book/{item.get('href')}" for item in package.findall(".//o:item", space)}
-        inside = {n for n in names if n.startswith("book/")} - {"book/content.opf"}
-        found += [f"not in the manifest: {n}" for n in sorted(inside - listed)]
-        found += [f"in the manifest only: {n}" for n in sorted(listed - inside)]
-        trees = {}
-        for name in sorted(n for n in names if n.endswith(".xhtml")):
-            try:
-                trees[name] = ElementTree.fromstring(book.read(name))
-            except ElementTree.ParseError as error:
-                found.append(f"{name}: not well-formed, {error}")
-        ids = {}
-        for name, tree in trees.items():
-            own = [e.get("id") for e in tree.iter() if e.get("id")]
-            ids[name] = set(own)
-            found += [
-                f"{name}: the id {i} twice" for i in sorted({i for i in own if own.count(i) > 1})
-            ]
-        for name, tree in trees.items():
-            for element in tree.iter():
-                kind = element.tag.removeprefix(f"{{{XHTML}}}")
-                if kind in ("script", "iframe", "form", "button", "mjx-container"):
-                    found.append(f"{name}: a {kind} element")
-                if kind == "img":
-                    if f"book/{element.get('src')}" not in inside:
-                        found.append(f"{name}: no picture {element.get('src')}")
-                    if not (element.get("alt") or "").strip():
-                        found.append(f"{name}: no words for {element.get('src')}")
-                if kind == "a" and not re.match("https?:|mailto:", element.get("href", "#")):
-                    file, _, target = element.get("href", "").partition("#")
-                    there = f"book/{file}" if file else name
-                    if there not in trees or (target and unquote(target) not in ids[there]):
-                        found.append(f"{name}: a link to nowhere, {element.get('href')}")
+        found = _file_findings(book)
+        pages = {name: book.read(name) for name in book.namelist() if name.endswith(".xhtml")}
+        inside = set(book.namelist())
+    trees = {}
+    for name, text in sorted(pages.items()):
+        try:
+            trees[name] = ElementTree.fromstring(text)
+        except ElementTree.ParseError as error:
+            found.append(f"{name}: not well-formed, {error}")
+    ids = {name: [e.get("id") for e in tree.iter() if e.get("id")] for name, tree in trees.items()}
+    for name, tree in trees.items():
+        own = ids[name]
+        found += [f"{name}: the id {i} twice" for i in sorted({i for i in own if own.count(i) > 1})]
+        found += [f"{name}: {text}" for text in _page_findings(name, tree, inside, ids)]
     return found
+
+
+def _kind(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _file_findings(book: zipfile.ZipFile) -> list[str]:
+    found = []
+    names = book.namelist()
+    if names[0] != "mimetype" or book.getinfo("mimetype").compress_type != zipfile.ZIP_STORED:
+        found.append("the first file is not an uncompressed mimetype")
+    package = ElementTree.fromstring(book.read("book/content.opf"))
+    space = {"o": "http://www.idpf.org/2007/opf"}
+    items = {item.get("id"): item for item in package.findall(".//o:item", space)}
+    listed = {f"book/{item.get('href')}" for item in items.values()}
+    inside = {n for n in names if n.startswith("book/")} - {"book/content.opf"}
+    found += [f"not in the manifest: {n}" for n in sorted(inside - listed)]
+    found += [f"in the manifest only: {n}" for n in sorted(listed - inside)]
+    contents = [i for i in items.values() if "nav" in (i.get("properties") or "").split()]
+    if len(contents) != 1:
+        return [*found, f"{len(contents)} tables of contents, expected one"]
+    nav = ElementTree.fromstring(book.read(f"book/{contents[0].get('href')}"))
+    linked = {e.get("href", "").partition("#")[0] for e in nav.iter() if _kind(e) == "a"}
+    order = {ref.get("idref") for ref in package.findall(".//o:itemref", space)}
+    found += [f"in the order of reading only: {i}" for i in sorted(order - set(items))]
+    for name, item in items.items():
+        if not str(item.get("href")).endswith(".xhtml") or item is contents[0]:
+            continue
+        if name not in order:
+            found.append(f"not in the order of reading: {item.get('href')}")
+        if item.get("href") not in linked:
+            found.append(f"not in the table of contents: {item.get('href')}")
+    for name in sorted(inside):
+        start = PICTURES.get(Path(name).suffix)
+        if start and not book.read(name).lstrip().startswith(start):
+            found.append(f"not a picture: {name}")
+    return found
+
+
+def _page_findings(
+    name: str, tree: ElementTree.Element, inside: set[str], ids: dict[str, list[str]]
+) -> Iterator[str]:
+    for element in tree.iter():
+        kind = _kind(element)
+        if kind in UNWANTED:
+            yield f"a {kind} element"
+        if kind in LINES:
+            for child in element:
+                if _kind(child) in BLOCKS:
+                    yield f"a {_kind(child)} inside a {kind}"
+        if kind == "math" and not "".join(element.itertext()).strip():
+            yield "a formula without content"
+        if kind == "img":
+            if f"book/{element.get('src')}" not in inside:
+                yield f"no picture {element.get('src')}"
+            if not (element.get("alt") or "").strip():
+                yield f"no words for {element.get('src')}"
+        if kind == "a" and not re.match("https?:|mailto:", element.get("href", "#")):
+            file, _, target = element.get("href", "").partition("#")
+            there = f"book/{file}" if file else name
+            lost = target and there in ids and unquote(target) not in ids[there]
+            if there not in inside or lost:
+                yield f"a link to nowhere, {element.get('href')}"
+
+
+def epubcheck(path: Path) -> list[str] | None:
+    """What the W3C's EPUBCheck says of an EPUB; None where it is not installed.
+
+    Any program of that name on the path will do: Debian's package ``epubcheck`` is one.
+    """
+    program = shutil.which("epubcheck")
+    if program is None:
+        return None
+    # Debian's is a Java archive that the kernel runs where binfmt is set up, and Java elsewhere.
+    archive = Path(program).read_bytes()[:2] == b"PK"
+    command = ["java", "-jar", program] if archive else [program]
+    done = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
+    lines = (done.stdout + done.stderr).splitlines()
+    bad = [line for line in lines if re.match("(FATAL|ERROR|WARNING)", line)]
+    return bad or ([f"epubcheck ended with {done.returncode}"] if done.returncode else [])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -390,8 +473,12 @@ def main(arguments: list[str] | None = None) -> int:
         for kind in kinds:
             out = FOLDER / f"{NAME}.{kind}"
             (write_pdf if kind == "pdf" else write_epub)(browser, base, out)
-            found += check_epub(out) if kind == "epub" else []
             print(f"{out.relative_to(ROOT)}: {out.stat().st_size / 1e6:.1f} MB")
+            if kind == "epub":
+                official = epubcheck(out)
+                found += check_epub(out) + (official or [])
+                state = "not installed" if official is None else f"{len(official)} findings"
+                print(f"epubcheck: {state}")
     for finding in found:
         print(finding)
     return 1 if found else 0
