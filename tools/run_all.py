@@ -1,18 +1,23 @@
 """``make test``: every check of the repository, one after the other, and a summary at the end.
 
 A step that fails does not stop the others. Steps may be named on the command line, and notebooks,
-to which ``check`` and ``nbval`` are then limited.
+to which ``check`` and ``nbval`` are then limited. ``tools/tested.py`` keeps a record of the run.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from tools.notebooks import ROOT
+from tools import tested
+from tools.notebooks import ROOT, chapters
 
 PYTHON = sys.executable
 STEPS: dict[str, tuple[str, list[str]]] = {
@@ -27,16 +32,41 @@ STEPS: dict[str, tuple[str, list[str]]] = {
     "colab": ("derived notebooks", [PYTHON, "-m", "tools.derive", "--check"]),
 }
 TAKES_NOTEBOOKS = ("check", "nbval")
+RUNS_PYTEST = ("unit", "browser")
 
 
-def run_step(name: str, notebooks: list[str]) -> tuple[bool, float]:
-    """Run one step with its output on the terminal; whether it passed, and its seconds."""
+def run_step(name: str, notebooks: list[str], reports: Path) -> dict[str, Any]:
+    """Run one step with its output on the terminal.
+
+    Args:
+        name: of the step.
+        notebooks: to which it is limited, where it looks at notebooks.
+        reports: folder in which the step leaves what it counted.
+
+    Returns:
+        title, passed and seconds; tests and skipped, where the step runs pytest.
+    """
     title, command = STEPS[name]
     print(f"\n== {name}: {title}", flush=True)
-    extra = notebooks if name in TAKES_NOTEBOOKS else []
+    extra = list(notebooks) if name in TAKES_NOTEBOOKS else []
+    if name in RUNS_PYTEST:
+        extra.append(f"--junitxml={reports / name}.xml")
+    if name == "nbval":
+        extra += ["--record", str(reports / "nbval.json")]
     start = time.perf_counter()
     done = subprocess.run([*command, *extra], cwd=ROOT, stdin=subprocess.DEVNULL, check=False)
-    return done.returncode == 0, time.perf_counter() - start
+    seconds = round(time.perf_counter() - start, 1)
+    step = {"title": title, "passed": done.returncode == 0, "seconds": seconds}
+    return {**step, **tested.counted(reports / f"{name}.xml")}
+
+
+def write_down(steps: dict[str, dict[str, Any]], reports: Path) -> None:
+    """Keep the record of this run."""
+    path = reports / "nbval.json"
+    runs = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+    names = [path.stem for path in chapters()]
+    record = tested.make_record(steps, runs, all_steps=list(STEPS), all_notebooks=names)
+    print(f"record: {tested.keep(record).relative_to(ROOT)} (python -m tools.tested)")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -50,13 +80,15 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown:
         parser.error(f"unknown step {unknown[0]!r}, expected one of {', '.join(STEPS)}")
     os.environ.setdefault("PYTHONUNBUFFERED", "1")
-    results = {name: run_step(name, notebooks) for name in steps}
-    print("\n== summary")
-    for name, (passed, seconds) in results.items():
-        print(f"{name:7} {'passed' if passed else 'FAILED'} {seconds:7.1f} s  {STEPS[name][0]}")
-    total = sum(seconds for _, seconds in results.values())
-    print(f"{'all':7} {'':6} {total:7.1f} s")
-    return 0 if all(passed for passed, _ in results.values()) else 1
+    with TemporaryDirectory(prefix="reports-") as folder:
+        results = {name: run_step(name, notebooks, Path(folder)) for name in steps}
+        print("\n== summary")
+        for name, step in results.items():
+            result = "passed" if step["passed"] else "FAILED"
+            print(f"{name:7} {result} {step['seconds']:7.1f} s  {step['title']}")
+        print(f"{'all':7} {'':6} {sum(step['seconds'] for step in results.values()):7.1f} s")
+        write_down(results, Path(folder))
+    return 0 if all(step["passed"] for step in results.values()) else 1
 
 
 if __name__ == "__main__":

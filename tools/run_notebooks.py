@@ -122,6 +122,29 @@ def table(outcomes: Sequence[Outcome], kernel: str, seconds: float) -> str:
     return "\n".join(lines)
 
 
+def recorded(outcomes: Sequence[Outcome], kernel: str, device: str) -> list[dict[str, Any]]:
+    """What ``tools/tested.py`` keeps of a run: one entry a notebook."""
+    return [
+        {
+            "name": outcome.name,
+            "kernel": kernel,
+            "device": device,
+            "passed": outcome.passed,
+            "cells": outcome.report.get("cells", 0),
+            "pictures": outcome.report.get("pictures", 0),
+            "seconds": round(outcome.seconds, 1),
+        }
+        for outcome in outcomes
+    ]
+
+
+def cuda_name() -> str:
+    """What the first CUDA device is called, asked in another process."""
+    code = "import torch; print(torch.cuda.get_device_name())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def cuda_is_available() -> bool:
     """Whether PyTorch sees a CUDA device, asked in another process so that none is held here."""
     code = "import sys, torch; sys.exit(not torch.cuda.is_available())"
@@ -133,13 +156,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.run_notebooks", description=__doc__)
     parser.add_argument("notebooks", nargs="*", help="default: all in book/")
     parser.add_argument("--jobs", type=int, default=JOBS, help="notebooks at a time (CPU)")
+    parser.add_argument("--record", type=Path, help="write what was run here (JSON)")
     options = parser.parse_args(arguments)
     paths = chapters(options.notebooks)
     if not paths:
         print("no notebooks in book/")
         return 0
     warm_up()
-    summary, passed = [], True
+    summary, runs, passed = [], [], True
     kernels = [(CPU_KERNEL, options.jobs)]
     if cuda_is_available():
         kernels.append((GPU_KERNEL, 1))
@@ -151,6 +175,11 @@ def main(arguments: list[str] | None = None) -> int:
         outcomes = run_all(paths, kernel, jobs=jobs)
         passed = passed and all(outcome.passed for outcome in outcomes)
         summary.append(table(outcomes, kernel, time.perf_counter() - start))
+        if options.record:
+            device = "CPU" if kernel == CPU_KERNEL else cuda_name()
+            runs += recorded(outcomes, kernel, device)
+    if options.record:
+        options.record.write_text(json.dumps(runs), encoding="utf-8")
     print("\n" + "\n\n".join(reversed(summary)), flush=True)
     return 0 if passed else 1
 

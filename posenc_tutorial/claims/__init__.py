@@ -7,11 +7,15 @@ counter-example it returns another one. One module a chapter.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 HOLDS = "holds"
 HOLDS_IF = "holds if"
 FAILS = "does not hold"
+
+KINDS = ("holds", "holds with a condition", "does not hold")
+"""What a verdict can come to; the page "Claims, checked" counts these."""
 
 
 @dataclass(frozen=True)
@@ -40,5 +44,26 @@ class Verdict:
         if not self.evidence:
             raise ValueError(f"claim {self.claim}: a verdict needs evidence")
 
+    @property
+    def kind(self) -> str:
+        """One of :data:`KINDS`, read from the words before the first comma or semicolon.
+
+        "holds exactly, but ..." holds; "holds for 8 heads" and "holds if ..." have a condition.
+        """
+        if self.verdict.startswith(FAILS):
+            return KINDS[2]
+        start = re.split(r"[,;:]", self.verdict)[0]
+        return KINDS[0] if start in (HOLDS, f"{HOLDS} exactly") else KINDS[1]
+
     def __repr__(self) -> str:
         return f"Claim {self.claim}: {self.verdict}. Evidence: {self.evidence}"
+
+
+def read_verdicts(text: str) -> list[Verdict]:
+    """The verdicts in what a cell printed: the way back from ``repr``.
+
+    Args:
+        text: the output of a cell; lines of another form are skipped.
+    """
+    found = re.findall(r"^Claim (\d+): (.+?)\. Evidence: (.+)$", text, re.MULTILINE)
+    return [Verdict(int(claim), verdict, evidence) for claim, verdict, evidence in found]
