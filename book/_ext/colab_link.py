@@ -3,11 +3,14 @@
 The theme's Colab button opens the source of a page. Here it opens the derived edition,
 ``book/colab/NN-slug.ipynb``: plain Markdown, exercises without solutions (``tools/derive.py``
 makes it). Every chapter gets the same address as a link below its title as well, since the button
-hides in a menu. Pages without a derived edition get neither.
+hides in a menu. Pages without a derived edition get neither. The pages of a released version
+(``site_files.py``) lead to the latest notebook too, since it installs the latest package, and say
+so.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +75,8 @@ def on_doctree_read(app: Sphinx, doctree: nodes.document) -> None:
     title = next(iter(doctree.findall(nodes.title)), None)
     if url is None or title is None:
         return
-    link = nodes.reference("", "Open this chapter in Colab", refuri=url, internal=False)
+    what = "the latest edition of " if os.environ.get("POSENC_SITE_VERSION") else ""
+    link = nodes.reference("", f"Open {what}this chapter in Colab", refuri=url, internal=False)
     paragraph = nodes.paragraph("", "", link, nodes.Text(": run it, do the exercises."))
     paragraph["classes"].append("colab-link")
     title.parent.insert(title.parent.index(title) + 1, paragraph)

@@ -2,19 +2,28 @@
 
 At the foot of every page: when its source last changed, and how to cite it. For the site: a
 ``sitemap.xml``, and a ``404.html`` that works at any depth and needs no other file.
+
+With ``POSENC_SITE_VERSION=v1.2.3`` the build is the edition of that release, which keeps its
+address, ``.../v1.2.3/`` (``tools/site_versions.py`` puts it there). Its pages say which version
+they are and link to the same page of the latest edition, which stays the canonical one for search
+engines; the line for citing names the address that stays.
 """
 
 from __future__ import annotations
 
 import html
+import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 
 ROOT = Path(__file__).resolve().parents[2]
+VERSION = "POSENC_SITE_VERSION"
 NOT_IN_SITEMAP = frozenset({"search", "genindex", "prf-prf", "py-modindex", "404"})
 
 NOT_FOUND = """<!DOCTYPE html>
@@ -87,26 +96,51 @@ def package_version() -> str:
     return text.split('__version__ = "')[1].split('"')[0]
 
 
+def site_version(environment: Mapping[str, str] = os.environ) -> str:
+    """The version in the address of this build, ``"v1.2.3"``; "" for the latest edition.
+
+    Raises:
+        ExtensionError: the version asked for is not that of the package in this checkout.
+    """
+    wanted = environment.get(VERSION, "")
+    if wanted not in ("", f"v{package_version()}"):
+        raise ExtensionError(f"{VERSION} is {wanted!r}, but the package is {package_version()}")
+    return wanted
+
+
+def notice(version: str, address: str) -> str:
+    """What stands above every page of a released version, as HTML."""
+    return (
+        f"This is version {html.escape(version.removeprefix('v'))} of the book. "
+        f'<a href="{html.escape(address)}">Read this page in the latest edition</a>.'
+    )
+
+
 def on_page(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
     """The last lines of a page that has a source."""
-    if app.builder.format != "html" or doctree is None:
+    if app.builder.format != "html":
+        return
+    base, version = app.config.html_baseurl, site_version()
+    if version:
+        context["theme_announcement"] = notice(version, f"{base}{page}.html")
+    if doctree is None:
         return
     day = last_change(Path(app.env.doc2path(page)))
     app.env.posenc_changed = {**getattr(app.env, "posenc_changed", {}), page: day}
     context["last_updated"] = day or None
     title = app.env.titles[page].astext() if page in app.env.titles else page
-    address = f"{app.config.html_baseurl}{page}.html"
+    address = f"{base}{version}{'/' if version else ''}{page}.html"
     context["theme_extra_footer"] = citation(
         title, app.config.project, app.config.author, package_version(), day, address
     )
 
 
 def on_build_finished(app: Sphinx, exception: Exception | None) -> None:
-    """Write the two files of the whole site."""
+    """Write the two files of the whole site, which belong to its latest edition."""
     base = app.config.html_baseurl
-    if exception or app.builder.format != "html" or not base:
+    if exception or app.builder.format != "html" or not base or site_version():
         return
     out = Path(app.outdir)
     pages = sorted(page for page in app.env.found_docs if page not in NOT_IN_SITEMAP)
