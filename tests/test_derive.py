@@ -387,6 +387,7 @@ def test_the_title_and_the_link_to_the_page_come_first_and_then_the_set_up():
     derived = derive.derive(notebook(), PAGE, numbers(sections=1), WHERE)
     title, setup, rest = derived.cells[:3]
     assert title.source.startswith("# 3. Clocks\n") and f"({SITE}{PAGE}.html)" in title.source
+    assert f"({SITE}colab-help.html)" in title.source
     assert "pip" in setup.source and setup.metadata.cellView == "form"
     assert (rest.id, rest.source) == ("a", "Time.")
 

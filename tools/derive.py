@@ -40,6 +40,7 @@ FOLDER = BOOK / "colab"
 BEGIN, END = "# BEGIN SOLUTION", "# END SOLUTION"
 YOUR_CODE = ("# your code here, in place of the next line", "raise NotImplementedError")
 HIDDEN_TAGS = {"hide-input", "hide-cell", "remove-input", "remove-cell"}
+HELP = "colab-help"  # the page on trouble
 DROPPED_TAG = "solution"  # a Markdown cell that only the book shows
 CHECKS = ("check", "progress")  # posenc_tutorial.exercises; what they print depends on answers
 KEPT_METADATA = ("nbgrader", "tags")
@@ -372,6 +373,7 @@ def _first_cells(
         f"*From the book [Where Tokens Are]({where.site}): [this chapter as a page]({address}).*",
         "*Run the next cell first: it installs the package of the course where it is missing, and "
         "changes nothing else.*",
+        f"*If something stops: [what its message means]({where.site}{HELP}.html).*",
     ]
     head = "\n".join(lines)
     yield nbformat.v4.new_markdown_cell(head, id="title")

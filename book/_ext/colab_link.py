@@ -19,6 +19,7 @@ from sphinx.application import Sphinx
 
 COLAB = "https://colab.research.google.com"
 FOLDER = "colab"
+HELP = "colab-help"  # the page on trouble
 
 
 def has_derived(source: Path) -> bool:
@@ -78,6 +79,9 @@ def on_doctree_read(app: Sphinx, doctree: nodes.document) -> None:
     what = "the latest edition of " if os.environ.get("POSENC_SITE_VERSION") else ""
     link = nodes.reference("", f"Open {what}this chapter in Colab", refuri=url, internal=False)
     paragraph = nodes.paragraph("", "", link, nodes.Text(": run it, do the exercises."))
+    if HELP in app.env.found_docs:
+        help_ = nodes.reference("", "If it does not work", refuri=f"{HELP}.html", internal=True)
+        paragraph += [nodes.Text(" "), help_, nodes.Text(".")]
     paragraph["classes"].append("colab-link")
     title.parent.insert(title.parent.index(title) + 1, paragraph)
 
