@@ -35,7 +35,8 @@ INLINE = re.compile(
     r"\{(?P<role>[\w:+.-]+)\}`(?P<body>[^`]+)`"
     r"|(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))"
     r"|(?P<math>(?<!\\)\$[^$]+\$)"
-    r"|!\[(?P<alt>[^\]]*)\]\((?P<image>[^)\s]+)\)",
+    r"|!\[(?P<alt>[^\]]*)\]\((?P<image>[^)\s]+)\)"
+    r"|(?<!!)\[(?P<words>[^\]]*)\]\((?P<file>_static/[^)\s]+)\)",
     re.DOTALL,
 )
 EXPLICIT = re.compile(r"(.*?)\s*<([^<>]+)>", re.DOTALL)
@@ -202,13 +203,15 @@ class Converter:
     # ------------------------------------------------------------------- inside a line
 
     def inline(self, text: str) -> str:
-        """A run of prose: roles and addresses of pictures; code and formulas stay."""
+        """A run of prose: roles, and addresses of pictures and files; code and formulas stay."""
 
         def replace(match: re.Match[str]) -> str:
             if match["role"]:
                 return self._role(match["role"], match["body"])
             if match["image"]:
                 return f"![{match['alt']}]({self._raw(match['image'])})"
+            if match["file"]:
+                return f"[{match['words']}]({self._raw(match['file'])})"
             return match[0]
 
         return INLINE.sub(replace, text)
