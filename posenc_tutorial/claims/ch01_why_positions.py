@@ -252,7 +252,10 @@ def claim_27(encodings: Mapping[str, PositionalEncoding], *, dim: int, num_heads
     others = [
         f"{name} (door {found[0]})" for name, found in doors.items() if found and found != (1,)
     ]
-    evidence = f"added: {', '.join(added) or 'none'}; not added: {', '.join(others) or 'none'}"
+    evidence = (
+        f"added by {len(added)} of {len(added) + len(others)}: {', '.join(added) or 'none'}; not "
+        f"added by {len(others)}: {', '.join(others) or 'none'}"
+    )
     if not added:
         return Verdict(27, FAILS, evidence)
     if others:
@@ -299,8 +302,9 @@ def claim_32(
             doors = open_doors(encoding, dim=x.shape[1], num_heads=num_heads)
             (before if 1 in doors else inside).append(name)
     evidence = (
-        f"order is seen with the input untouched by {', '.join(inside) or 'none'}; by changing "
-        f"the input {', '.join(before) or 'none'}"
+        f"order is seen with the input untouched by {len(inside)} of {len(encodings)}: "
+        f"{', '.join(inside) or 'none'}; by changing the input by {len(before)}: "
+        f"{', '.join(before) or 'none'}"
     )
     if inside:
         return Verdict(32, f"{FAILS}: doors 2 and 3 open inside attention", evidence)

@@ -273,7 +273,8 @@ def claim_33(
     others = [name for name in parallel if name != of]
     waiting = [name for name in encodings if name not in parallel]
     evidence = (
-        f"tokens encoded alone come out as in the whole text: {', '.join(parallel) or 'none'}"
+        f"tokens encoded alone come out as in the whole text with {len(parallel)} of "
+        f"{len(encodings)}: {', '.join(parallel) or 'none'}"
     )
     if waiting:
         evidence += f"; not so: {', '.join(waiting)}"
