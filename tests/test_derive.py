@@ -46,6 +46,7 @@ def numbers(sections: int = 0) -> Numbers:
             "eq-wave": Target(PAGE, "equation-eq-wave", "3.4", "Eq. 3.4"),
             "eq-old": Target("01-why", "equation-eq-old", "1.2", "Eq. 1.2"),
         },
+        terms={"kv cache": Target("glossary", "term-KV-cache", "", "kv cache")},
         titles={PAGE: "Clocks", "index": "The book", "01-why": "Why"},
         sections={PAGE: ["3", "3.1", "3.1.1"][:sections]} if sections else {},
         works={
@@ -72,6 +73,8 @@ def convert(source: str) -> str:
             "[Two and Three, 2020](https://doi.org/10.1/2))",
         ),
         ("{eq}`eq-wave`", "[Eq. 3.4](#eq-wave)"),
+        ("{term}`KV cache`", f"[KV cache]({SITE}glossary.html#term-KV-cache)"),
+        ("*{term}`caches <KV cache>`*", f"*[caches]({SITE}glossary.html#term-KV-cache)*"),
         ("{eq}`eq-old`", f"[Eq. 1.2]({SITE}01-why.html#equation-eq-old)"),
         ("{numref}`fig-wall`", "[Fig. 3.1](#fig-wall)"),
         ("{numref}`picture %s <fig-wall>`", "[picture 3.1](#fig-wall)"),
@@ -91,12 +94,12 @@ def test_roles(role, plain):
 
 def test_every_role_that_the_prose_may_use_is_known():
     for role in check_prose.ROLES:
-        with pytest.raises(UnknownSyntax, match="label|work|page"):
+        with pytest.raises(UnknownSyntax, match="label|work|page|term"):
             convert(f"{{{role}}}`nowhere`")
 
 
 def test_every_directive_that_the_prose_may_use_is_known():
-    for name in check_prose.DIRECTIVES | {"prf:theorem", "prf:proof", "prf:definition"}:
+    for name in check_prose.DIRECTIVES - {"index"} | {"prf:theorem", "prf:proof", "prf:definition"}:
         label = "" if name == "prf:proof" else ":label: thm-step\n"
         argument = " a.svg" if name == "figure" else ""
         if name in ("figure", "math"):
@@ -110,6 +113,12 @@ def test_every_directive_that_the_prose_may_use_is_known():
 )
 def test_code_and_formulas_stay(source):
     assert convert(source) == source
+
+
+def test_entries_of_the_index_are_left_out():
+    assert convert(":::{index} cache, KV; moved\n:::\n\n## Moving\n\nText.") == "## Moving\n\nText."
+    with pytest.raises(UnknownSyntax, match="an index entry with a text"):
+        convert(":::{index} cache\n\nThe text would be lost.\n\n:::")
 
 
 def test_admonitions_are_block_quotes():
@@ -183,7 +192,7 @@ def test_headings_are_numbered_like_those_of_the_book():
         (":::{card}\n\nx\n\n:::", "directive 'card'"),
         (":::{tab-set}\n:::", "directive 'tab-set'"),
         ("```{note}\nx\n```", "backtick directive '```{note}'"),
-        ("see {term}`x`", "role 'term'"),
+        ("see {term}`x`", "the term 'x'"),
         ("see {glue:text}`x`", "role 'glue:text'"),
         ("see {eq}`eq-none`", "label 'eq-none'"),
         ("see {numref}`far`", "no number"),

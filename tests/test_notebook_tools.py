@@ -475,7 +475,7 @@ def test_allowed_prose_passes(source):
         (":::{note}\n\nText.\n:::", "no blank line before the end"),
         (":::{note}\n\nText.", "is not closed"),
         (":::note\n\nText.\n\n:::", "a fence without {name}"),
-        ("See {term}`rotation`.", "the role 'term'"),
+        ("See {index}`rotation`.", "the role 'index'"),
         ("See {abbr}`RoPE (rotary)`.", "the role 'abbr'"),
         ('<a id="x"></a>', "raw HTML"),
         ("One line<br>two lines", "raw HTML"),

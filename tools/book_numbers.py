@@ -61,6 +61,7 @@ class Numbers:
         raw: address below which a file of ``book/`` is served as it is, ends in ``/``.
         targets: label of a figure, section, theorem or exercise -> what it is.
         equations: label of an equation -> what it is.
+        terms: term of the glossary, in small letters -> where it is explained.
         titles: page -> its title.
         sections: page -> the numbers of its headings, in order, the title's first; empty for
             pages that are not numbered.
@@ -71,6 +72,7 @@ class Numbers:
     raw: str
     targets: dict[str, Target] = field(default_factory=dict)
     equations: dict[str, Target] = field(default_factory=dict)
+    terms: dict[str, Target] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
     sections: dict[str, list[str]] = field(default_factory=dict)
     works: dict[str, Work] = field(default_factory=dict)
@@ -227,6 +229,8 @@ def read_numbers(path: Path, where: Repository) -> Numbers:
         kind, number = by_anchor.get((page, anchor), ("", ""))
         text = _reference(kind, number, env.config.numfig_format) if kind else titled.get(label, "")
         numbers.targets[label] = Target(page, anchor, number, text)
+    for term, (page, anchor) in domains["std"]["terms"].items():
+        numbers.terms[term] = Target(page, anchor, "", term)
     for label, (page, plain) in domains["math"]["objects"].items():
         anchor = f"equation-{label}"
         number = by_anchor.get((page, anchor), ("", str(plain)))[1]

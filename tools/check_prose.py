@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-DIRECTIVES = {"note", "tip", "warning", "admonition", "exercise", "math", "figure"}
+DIRECTIVES = {"note", "tip", "warning", "admonition", "exercise", "math", "figure", "index"}
 DIRECTIVE_PREFIXES = ("prf:",)
-ROLES = {"cite:t", "cite:p", "eq", "numref", "ref", "prf:ref", "doc"}
+ROLES = {"cite:t", "cite:p", "eq", "numref", "ref", "prf:ref", "doc", "term"}
 HTML = re.compile(
     r"</?(?:a|b|br|center|details|div|em|hr|i|iframe|img|kbd|p|script|span|strong|style|sub|"
     r"summary|sup|table|td|th|tr|u)(?:\s[^<>]*)?/?>",

@@ -157,6 +157,10 @@ class Converter:
         options, body = _options(lines)
         label = options.get("label") or options.get("name")
         title = self.inline(title.strip())
+        if name == "index":  # only the book has one
+            if body:
+                raise UnknownSyntax(f"an index entry with a text, {body[0]!r}")
+            return ""
         if name == "math":
             return self._equation("\n".join(body), label, quoted)
         if name == "figure":
@@ -229,6 +233,7 @@ class Converter:
             "ref": self._reference,
             "prf:ref": self._reference,
             "doc": self._page,
+            "term": self._term,
         }
         if name not in roles:
             raise UnknownSyntax(f"the role {name!r}")
@@ -268,6 +273,13 @@ class Converter:
                 f"the role 'doc' to the page {page!r}, which the book does not have"
             )
         return f"[{text or self.numbers.titles[page]}]({self.numbers.site}{page}.html)"
+
+    def _term(self, body: str) -> str:
+        text, name = _explicit(body)
+        if name.lower() not in self.numbers.terms:
+            raise UnknownSyntax(f"the term {name!r}, which the glossary does not hold")
+        target = self.numbers.terms[name.lower()]
+        return self._link(text or name, target, target.anchor)
 
     def _link(self, text: str, target: Target, label: str) -> str:
         if target.page == self.page:

@@ -334,6 +334,11 @@ def on_config(app: Sphinx, config: Config) -> None:
         config.ogp_site_url = site
 
 
+def on_env_updated(app: Sphinx, env: BuildEnvironment) -> None:
+    """Keep the names of the API page out of the index, which is for the words of the chapters."""
+    env.get_domain("index").data["entries"].pop("api", None)
+
+
 def on_missing_reference(
     app: Sphinx, env: BuildEnvironment, node: nodes.Element, contnode: nodes.Element
 ) -> nodes.Element | None:
@@ -376,6 +381,7 @@ def on_build_finished(app: Sphinx, exception: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("config-inited", on_config, priority=100)
+    app.connect("env-updated", on_env_updated)
     app.connect("missing-reference", on_missing_reference, priority=400)  # before intersphinx
     app.connect("build-finished", on_build_finished, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
