@@ -95,7 +95,7 @@ def test_criterion_2():
 def test_criterion_3():
     found = criterion_3(PROGRAMS)
     assert found.verdict == "holds if RoPE is plain, and with the rules linear, yarn"
-    assert found.evidence.startswith("4 of 4 programs run plain RoPE; of 9 rules")
+    assert found.evidence.startswith("4 of 4 programs run plain RoPE; of 10 rules")
     assert criterion_3(PROGRAMS[:1] * 4).verdict == "holds"
     bare = [dataclasses.replace(program, rules=("default",)) for program in PROGRAMS[:1]]
     assert criterion_3([*PROGRAMS, *bare]).verdict == "holds if RoPE is plain"

@@ -28,6 +28,8 @@ CHAPTERS = (
     "ch10_extending_context",
     "ch11_long_context",
     "ch12_fast_kernels",
+    "ch13_choosing",
+    "ch14_review",
 )
 
 #: ``(arguments, right answer, given answer)`` for every input.

@@ -38,8 +38,7 @@ def decision_guide(steps: Sequence[tuple[str, str, str]], last: str, *, ax=None)
                         arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.2})  # fmt: skip
             ax.text(5.15, -row + 0.09, answer, ha="center", va="bottom", fontsize=9, style="italic")
             ax.text(5.95, -row, fill(advice, 20), ha="left", va="center", fontsize=9.5)
-            below = -row - 1 + (0.36 if row + 1 < len(steps) else 0.22)
-            ax.annotate("", (2.3, below), (2.3, -row - 0.37),
+            ax.annotate("", (2.3, -row - 0.69), (2.3, -row - 0.31),
                         arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.2})  # fmt: skip
         box = {"boxstyle": "square,pad=0.4", "fc": "white", "ec": INK, "lw": 1.3}
         ax.text(2.3, -len(steps), fill(last, 22), ha="center", va="center", fontsize=9.5, bbox=box)
@@ -159,8 +158,9 @@ def score_maps(
             values = np.asarray(values)
             ax.imshow(values, cmap=SEQUENTIAL, aspect="equal")
             best = np.unravel_index(values.argmax(), values.shape)
-            ax.text(query[1], query[0], "Q", ha="center", va="center", color="white",
-                    fontweight="bold")  # fmt: skip
+            ax.text(query[1], query[0], "Q", ha="center", va="center", color=INK, fontsize=9,
+                    fontweight="bold", bbox={"boxstyle": "circle,pad=0.15", "fc": "white",
+                                             "ec": "none"})  # fmt: skip
             ax.plot(best[1], best[0], "*", color=INK, ms=11, mec="white", mew=0.6)
             frame = [(-0.5, -0.5), (0.5, -0.5), (0.5, 0.5), (-0.5, 0.5), (-0.5, -0.5)]
             ax.plot([wanted[1] + x for x, _ in frame], [wanted[0] + y for _, y in frame],
