@@ -92,8 +92,9 @@ def make_record(
     }
 
 
-def keep(record: Mapping[str, Any], folder: Path = FOLDER) -> Path:
+def keep(record: Mapping[str, Any], folder: Path | None = None) -> Path:
     """Write a record down; one that is complete goes where no other overwrites it."""
+    folder = folder or FOLDER
     folder.mkdir(exist_ok=True)
     text = json.dumps(record, indent=1, ensure_ascii=False) + "\n"
     (folder / LATEST).write_text(text, encoding="utf-8")

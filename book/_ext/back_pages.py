@@ -1,8 +1,8 @@
 """The pages at the back that are made of measurements: claims, comparison, how the book is tested.
 
-Nothing on them is typed. A directive reads what the notebooks have stored and what experiments
-and test runs have written, makes Markdown of it, and lets the page's own parser read that. The
-functions that make the Markdown come first and are tested in ``tests/test_back_pages.py``.
+Nothing on them is typed. What the notebooks have stored, and what experiments and test runs have
+written, becomes Markdown, which takes its place in a page before the page is read. The functions
+that make the Markdown come first and are tested in ``tests/test_back_pages.py``.
 """
 
 from __future__ import annotations
@@ -12,15 +12,13 @@ import importlib.util
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from docutils import nodes
-from docutils.statemachine import StringList
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[2]
 BOOK = ROOT / "book"
@@ -149,7 +147,7 @@ def claims_list(claims: Sequence[Any], cells: Sequence[Decided]) -> str:
     lines = []
     for claim in claims:
         sources = " and ".join(f"{{ref}}`[{source}] <sources>`" for source in claim.sources)
-        lines += [f"(checked-{claim.number})=", f"# {claim.number}. {claim.text}", ""]
+        lines += [f"(checked-{claim.number})=", f"### {claim.number}. {claim.text}", ""]
         lines += [f"Said by {sources}.", ""]
         own = [cell for cell in cells if cell.verdict.claim == claim.number]
         for page, verdict, label in own:
@@ -343,9 +341,11 @@ class Experiments:
             (row["method"], float(row["factor"]), int(row["length"])): row
             for row in read_rows(results / "extension_mean.csv")
         }
-        self.parameters = {
-            row["encoding"]: int(row["parameters"]) for row in read_rows(results / "runs.csv")
-        }
+        self.parameters: dict[str, int] = {}
+        for row in read_rows(results / "runs.csv"):  # one for each seed
+            size = self.parameters.setdefault(row["encoding"], int(row["parameters"]))
+            if size != int(row["parameters"]):
+                raise ValueError(f"runs of {row['encoding']} have {size} and {row['parameters']}")
         passkey = results / "passkey_mean.csv"
         self.passkey = {
             (row["encoding"], int(row["length"]), int(row["distance"])): row
@@ -416,7 +416,7 @@ class Experiments:
         if not source:
             return "not counted"
         own = [model.label for model in self.published if uses(model.load(), source, what)]
-        names = f": {', '.join(own)}" if len(own) <= 3 else ""
+        names = f": {', '.join(own)}" if 1 <= len(own) <= 3 else ""
         return f"{len(own)} of {len(self.published)} configurations{names}"
 
 
@@ -482,9 +482,10 @@ def comparison(found: Experiments) -> str:
 
 
 def minutes(seconds: float) -> str:
-    """``"48 s"`` or ``"12 min 5 s"``."""
+    """``"48 s"`` or ``"12 min 5 s"``, on one line."""
     whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+    words = f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+    return words.replace(" ", "\u00a0")
 
 
 def record_of_tests(record: Mapping[str, Any], pages: Sequence[str]) -> str:
@@ -520,64 +521,44 @@ def record_of_tests(record: Mapping[str, Any], pages: Sequence[str]) -> str:
             row = [f"{{doc}}`{page}`", f"`{run['kernel']}`", run["device"], f"{run['cells']:,}"]
             rows.append([*row, str(run["pictures"]), minutes(run["seconds"]), result])
         if not own:
-            rows.append([f"{{doc}}`{page}`", "not in this run", *["–"] * 5])
+            rows.append([f"{{doc}}`{page}`", *["–"] * 5, "not in this run"])
     head = ["chapter", "kernel", "device", "cells", "pictures", "time", "result"]
     lines += [table(head, rows, "test-notebooks")]
     return "\n".join(lines)
 
 
-# ------------------------------------------------------------------- directives
+# ------------------------------------------------------------------- Sphinx events
 
 
-class Generated(SphinxDirective):
-    """A directive without content whose Markdown is computed."""
-
-    sources: Sequence[Path] = ()
-
-    def markdown(self) -> str:
-        raise NotImplementedError
-
-    def run(self) -> list[nodes.Node]:
-        for path in self.sources:
-            self.env.note_dependency(str(path))
-        node = nodes.Element()
-        lines = StringList(self.markdown().splitlines(), source=self.env.docname)
-        self.state.nested_parse(lines, self.content_offset, node, match_titles=True)
-        return node.children
+def _experiments() -> list[Path]:
+    found = [*(PACKAGE / "lm" / "results").glob("*"), *(PACKAGE / "published_configs").glob("*.*")]
+    return [*found, PACKAGE / "kernels" / "measured.csv", BOOK / f"{QUOTES}.ipynb"]
 
 
-class ClaimsSummary(Generated):
-    sources = chapters()
-
-    def markdown(self) -> str:
-        return claims_summary(catalogue.CLAIMS, decided(self.sources))
+def _record() -> str:
+    record = json.loads((BOOK / "tested.json").read_text(encoding="utf-8"))
+    return record_of_tests(record, [path.stem for path in chapters()])
 
 
-class ClaimsList(Generated):
-    sources = chapters()
-
-    def markdown(self) -> str:
-        return claims_list(catalogue.CLAIMS, decided(self.sources))
-
-
-class Comparison(Generated):
-    sources = [
-        *(PACKAGE / "lm" / "results").glob("*.*"),
-        *(PACKAGE / "published_configs").glob("*.*"),
-        PACKAGE / "kernels" / "measured.csv",
-        BOOK / f"{QUOTES}.ipynb",
-    ]
-
-    def markdown(self) -> str:
-        return comparison(Experiments())
+# What stands in a page as an empty directive -> the files it is made of, and the Markdown.
+GENERATED: dict[str, tuple[Callable[[], list[Path]], Callable[[], str]]] = {
+    "claims-summary": (chapters, lambda: claims_summary(catalogue.CLAIMS, decided(chapters()))),
+    "claims-list": (chapters, lambda: claims_list(catalogue.CLAIMS, decided(chapters()))),
+    "comparison": (_experiments, lambda: comparison(Experiments())),
+    "test-record": (lambda: [BOOK / "tested.json"], _record),
+}
+PLACE = re.compile(rf"^:::\{{({'|'.join(GENERATED)})\}}\n\n:::$", re.MULTILINE)
 
 
-class RecordOfTests(Generated):
-    sources = [BOOK / "tested.json"]
+def on_source(app: Sphinx, page: str, source: list[str]) -> None:
+    """Put the computed Markdown in its places, before the page is read.
 
-    def markdown(self) -> str:
-        record = json.loads(self.sources[0].read_text(encoding="utf-8"))
-        return record_of_tests(record, [path.stem for path in chapters()])
+    A place that is not filled, because its name is misspelt, is an unknown directive: an error.
+    """
+    for name in PLACE.findall(source[0]):
+        for path in GENERATED[name][0]():
+            app.env.note_dependency(str(path))
+    source[0] = PLACE.sub(lambda found: GENERATED[found[1]][1](), source[0])
 
 
 def on_doctree(app: Sphinx, doctree: nodes.document) -> None:
@@ -593,9 +574,6 @@ def on_doctree(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.add_directive("claims-summary", ClaimsSummary)
-    app.add_directive("claims-list", ClaimsList)
-    app.add_directive("comparison", Comparison)
-    app.add_directive("test-record", RecordOfTests)
+    app.connect("source-read", on_source)
     app.connect("doctree-read", on_doctree)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
