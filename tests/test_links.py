@@ -103,6 +103,9 @@ def test_outputs_of_notebooks_are_not_read(tmp_path):
         ("b%2Ehtml", False),
         ("https://a.org/none", False),
         ("mailto:a@b.org", False),
+        ("/name/b.html#there", False),
+        ("/name/c.html", True),
+        ("/b.html", True),
         ("c.html", True),
         ("b.html#here", True),
         ("#there", True),
@@ -114,7 +117,9 @@ def test_links_inside_a_site(tmp_path, link, broken):
     (tmp_path / "sub" / "index.html").write_text('<a href="../a.html">a</a>', encoding="utf-8")
     (tmp_path / "a.html").write_text(f'<p id="here"><a href="{link}">x</a></p>', encoding="utf-8")
     (tmp_path / "b.html").write_text('<p id="there"></p>', encoding="utf-8")
-    assert bool(inside(tmp_path)) == broken
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "c.html").write_text('<a href="{{ template }}">', encoding="utf-8")
+    assert bool(inside(tmp_path, "https://x.org/name/")) == broken
 
 
 def test_links_of_derived_notebooks(tmp_path, monkeypatch):

@@ -151,9 +151,16 @@ class Page(HTMLParser):
                 self.links.append(value)
 
 
-def inside(site: Path) -> list[str]:
-    """Links of a built site that lead to no file of it, or to no such place in a page."""
-    pages = {path.resolve(): Page(path.read_text("utf-8")) for path in site.rglob("*.html")}
+def inside(site: Path, address: str) -> list[str]:
+    """Links of a built site that lead to no file of it, or to no such place in a page.
+
+    Args:
+        site: its folder. What lies below ``_static`` are files, no pages.
+        address: where it will be served; the page for missing pages links from there.
+    """
+    paths = [p for p in site.rglob("*.html") if p.relative_to(site).parts[0] != "_static"]
+    pages = {path.resolve(): Page(path.read_text("utf-8")) for path in paths}
+    top = urlsplit(address).path
     found = []
     for path, page in pages.items():
         for link in page.links:
@@ -161,7 +168,10 @@ def inside(site: Path) -> list[str]:
                 continue
             file, _, place = link.partition("#")
             file = unquote(file.partition("?")[0])
-            target = (path.parent / file).resolve() if file else path
+            if file.startswith(top):
+                target = (site / file.removeprefix(top)).resolve()
+            else:
+                target = (path.parent / file).resolve() if file else path
             if target.is_dir():
                 target = target / "index.html"
             if not target.is_file():
@@ -202,7 +212,8 @@ def main() -> int:
             found.append(f"{address}: not reviewed, in {', '.join(files)}")
     site = BUILD / "html"
     if site.is_dir():
-        found += inside(site) + derived(site, repository().site)
+        address = repository().site
+        found += inside(site, address) + derived(site, address)
     print("\n".join(found) or f"{len(known)} addresses, no findings")
     return 1 if found else 0
 

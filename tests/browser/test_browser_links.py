@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not built_pages(), reason="the book is not built
 
 
 def test_links_of_the_book_lead_to_a_page_and_a_place_in_it():
-    assert inside(SITE) == []
+    assert inside(SITE, repository().site) == []
 
 
 def test_links_of_the_derived_notebooks_lead_to_a_page_and_a_place_in_it():
