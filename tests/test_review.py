@@ -88,6 +88,11 @@ def test_a_card_can_be_said_aloud(card):
     assert len(card.deep.splitlines()) >= 3 and "\n\n" not in card.deep
 
 
+def test_links_to_the_glossary_are_words_on_a_card():
+    text = "A {term}`KV cache`, two {term}`caches <KV cache>`."
+    assert review_cards._without_terms(text) == "A KV cache, two caches."
+
+
 def test_the_articles_questions_are_there_and_many_more():
     assert len({card.question for card in CARDS}) == len(CARDS)
     asked = [article for card in CARDS for article in card.asked]

@@ -79,14 +79,19 @@ def cards(notebook: NotebookNode | None = None) -> list[Card]:
                 continue
             found.append(
                 Card(
-                    match["question"],
-                    " ".join(paragraphs[0].splitlines()),
+                    _without_terms(match["question"]),
+                    _without_terms(" ".join(paragraphs[0].splitlines())),
                     "\n\n".join(paragraphs[1:-1]),
                     tuple(ROLE.findall(paragraphs[-1].split("*Asked in*")[0])),
                     tuple(ASKED.findall(paragraphs[-1])),
                 )
             )
     return found
+
+
+def _without_terms(text: str) -> str:
+    """The words alone of what links to the glossary."""
+    return re.sub(r"\{term\}`([^`<]*?)(?:\s*<[^`]*>)?`", r"\1", text)
 
 
 # ------------------------------------------------------------------- what a label stands for
