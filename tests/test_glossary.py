@@ -1,4 +1,4 @@
-"""Glossary and index: every word is explained, linked where the text first needs it, and found.
+"""Glossary, index, notation: each word is explained, linked where it is first needed, and found.
 
 That a link leads to a term is checked by the build of the book, in which every warning is an
 error. Here it is *where* the links stand: at most one for each term in a chapter, on the first
@@ -197,3 +197,23 @@ def test_entries_of_the_index_are_words_and_no_place_names_one_twice():
 @pytest.mark.parametrize("name", [path.stem for path in CHAPTERS if path.stem < "13"])
 def test_each_chapter_enters_its_sections(name):
     assert len(re.findall(r"^:::\{index\} .+\n:::$", TEXTS[name][1], re.M)) >= 5
+
+
+# ------------------------------------------------------------------------ the page of notation
+
+
+def notation_rows() -> list[list[str]]:
+    """The cells of every row of the tables with five columns."""
+    text = (BOOK / "notation.md").read_text("utf8")
+    rows = [[cell.strip() for cell in line.split(" |")] for line in text.splitlines()]
+    rows = [row[:-1] for row in rows if len(row) == 6 and row[0].startswith("| $")]
+    assert len(rows) > 30
+    return rows
+
+
+def test_names_in_the_code_are_names_in_the_code():
+    files = [*(BOOK.parent / "posenc_tutorial").rglob("*.py"), *CHAPTERS]
+    code = "\n".join(path.read_text("utf8") for path in files)
+    for row in notation_rows():
+        for name in re.findall(r"`(\w+)`", row[4]):
+            assert re.search(rf"\b{name}\b", code), f"{row[0]}: {name}"
