@@ -163,7 +163,8 @@ def claims_list(claims: Sequence[Any], cells: Sequence[Decided]) -> str:
                 "",
             ]
         if not own:
-            lines += ["**Not measured yet.**", "No cell of the book has decided this claim.", ""]
+            lines += [":::{container} verdict", "", "**Not measured yet.**"]
+            lines += ["No cell of the book has decided this claim.", "", ":::", ""]
     return "\n".join(lines)
 
 
@@ -518,11 +519,11 @@ def record_of_tests(record: Mapping[str, Any], pages: Sequence[str]) -> str:
         own = [run for run in record["notebooks"] if run["name"] == page]
         for run in own:
             result = "passed" if run["passed"] else "failed"
-            row = [f"{{doc}}`{page}`", f"`{run['kernel']}`", run["device"], f"{run['cells']:,}"]
-            rows.append([*row, str(run["pictures"]), minutes(run["seconds"]), result])
+            row = [f"{{doc}}`{page}`", result, minutes(run["seconds"]), f"`{run['kernel']}`"]
+            rows.append([*row, run["device"], f"{run['cells']:,}", str(run["pictures"])])
         if not own:
-            rows.append([f"{{doc}}`{page}`", *["–"] * 5, "not in this run"])
-    head = ["chapter", "kernel", "device", "cells", "pictures", "time", "result"]
+            rows.append([f"{{doc}}`{page}`", "not in this run", *["–"] * 5])
+    head = ["chapter", "result", "time", "kernel", "device", "cells", "pictures"]
     lines += [table(head, rows, "test-notebooks")]
     return "\n".join(lines)
 
