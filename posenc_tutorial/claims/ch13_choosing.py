@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 
 from ..serving import OWN_NAMES, Program, common_rules
 from . import FAILS, HOLDS, HOLDS_IF
@@ -47,7 +48,8 @@ class Advice:
             )
 
     def __repr__(self) -> str:
-        return f"{self.name.capitalize()}: {self.verdict}. Evidence: {self.evidence}"
+        lines = f"{self.name.capitalize()}: {self.verdict}.", f"Evidence: {self.evidence}"
+        return "\n".join(fill(line, 78, subsequent_indent="  ") for line in lines)
 
 
 def _ends(losses: Mapping[str, Mapping[int, float]], trained: int) -> int:

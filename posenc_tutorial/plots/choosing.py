@@ -37,7 +37,7 @@ def decision_guide(steps: Sequence[tuple[str, str, str]], last: str, *, ax=None)
             ax.annotate("", (5.75, -row), (4.6, -row),
                         arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.2})  # fmt: skip
             ax.text(5.15, -row + 0.09, answer, ha="center", va="bottom", fontsize=9, style="italic")
-            ax.text(5.95, -row, fill(advice, 20), ha="left", va="center", fontsize=9.5)
+            ax.text(5.95, -row, fill(advice, 21), ha="left", va="center", fontsize=9.5)
             ax.annotate("", (2.3, -row - 0.69), (2.3, -row - 0.31),
                         arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.2})  # fmt: skip
         box = {"boxstyle": "square,pad=0.4", "fc": "white", "ec": INK, "lw": 1.3}
