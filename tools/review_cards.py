@@ -2,7 +2,7 @@
 
 The page is the only source. A card is a dropdown of ``book/14-review.ipynb`` whose last paragraph
 begins with ``*Measured in*``; its first paragraph is the short answer, and what lies between is
-the deeper one. ::
+the deeper one. A title may end in the label of the article that asks. ::
 
     python -m tools.review_cards              # write book/_static/review-cards.*
     python -m tools.review_cards --evidence   # print every answer above the output that it cites
@@ -33,11 +33,11 @@ CARDS = BOOK / "_static" / "review-cards.tsv"
 SHEET = BOOK / "_static" / "review-cards.html"
 
 CARD = re.compile(
-    r"^:::\{admonition\} (?P<question>[^\n]+)\n:class: dropdown\n\n(?P<body>.+?)\n\n:::$",
+    r"^:::\{admonition\} (?P<question>[^\n]+?)(?: \((?P<asked>S00\d)\))?\n"
+    r":class: dropdown\n\n(?P<body>.+?)\n\n:::$",
     re.DOTALL | re.MULTILINE,
 )
 ROLE = re.compile(r"\{(?:ref|numref|eq|prf:ref)\}`(?:[^`<]*<)?([\w-]+)>?`")
-ASKED = re.compile(r"\[(S00\d)\]")
 HEADING = re.compile(r"^(#{1,6}) ", re.MULTILINE)
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 # Digits that are part of a name, and no measurement.
@@ -53,14 +53,14 @@ class Card:
         short: one or two sentences, without formulas and links.
         deep: a paragraph, in Markdown.
         cites: labels of the sections, figures, equations and theorems that it rests on.
-        asked: source articles that ask the question, such as ``"S001"``.
+        asked: the source article that asks the question, such as ``"S001"``, or "".
     """
 
     question: str
     short: str
     deep: str
     cites: tuple[str, ...]
-    asked: tuple[str, ...]
+    asked: str
 
     def numbers(self) -> list[str]:
         """The numbers in both answers, apart from formulas, code, links and names."""
@@ -82,8 +82,8 @@ def cards(notebook: NotebookNode | None = None) -> list[Card]:
                     _without_terms(match["question"]),
                     _without_terms(" ".join(paragraphs[0].splitlines())),
                     "\n\n".join(paragraphs[1:-1]),
-                    tuple(ROLE.findall(paragraphs[-1].split("*Asked in*")[0])),
-                    tuple(ASKED.findall(paragraphs[-1])),
+                    tuple(ROLE.findall(paragraphs[-1])),
+                    match["asked"] or "",
                 )
             )
     return found

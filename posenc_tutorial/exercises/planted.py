@@ -25,7 +25,7 @@ def attention_with_cache(q, k, v, past_k, past_v, base):
     heads, new, d = q.shape
     past = past_k.shape[1]
 
-    # Cosine and sine of every angle: a row for each new token, a column for each pair.
+    # Cosines and sines: a row for each new token, a column for each pair.
     speeds = base ** (-torch.arange(0, d, 2) / d)
     positions = torch.arange(new)
     angles = positions[:, None] * speeds
