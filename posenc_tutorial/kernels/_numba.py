@@ -6,87 +6,92 @@ layouts run at the same speed, because only the addresses differ.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
+import ctypes
+import functools
+import mmap
+import sys
 
 import numba
 import numpy as np
 import torch
+from numba.core import cgutils, types
+from numba.extending import intrinsic
 
-from .rotary import extent
+from . import _threads
 
-_SMALL = 2**17  # elements; below, a second thread costs more than it saves
-_POOLS: dict[tuple[int, int], ThreadPoolExecutor] = {}
-
-
-def turn(q, k, cos, sin, layout, inverse, out) -> None:
-    """Write the rotated ``q`` and ``k`` to ``out``."""
-    sin = -sin if inverse else sin
-    with torch.no_grad():
-        jobs = [_job(x, o, cos, sin, layout) for x, o in zip((q, k), out, strict=True)]
-    threads = torch.get_num_threads() if q.numel() + k.numel() > _SMALL else 1
-    # Numba's own threads end the process when two callers meet, or after a fork. These do not:
-    # the loops let go of Python's lock, so that a pool of plain threads is enough.
-    waiting = [
-        _pool(threads - 1).submit(kernel, *arguments, *_share(rows, part, threads))
-        for part in range(1, threads)
-        for kernel, arguments, rows, _ in jobs
-    ]
-    for kernel, arguments, rows, _ in jobs:
-        kernel(*arguments, *_share(rows, 0, threads))
-    for future in waiting:
-        future.result()
-    for o, (_, _, _, written) in zip(out, jobs, strict=True):
-        if written is not o:
-            o.copy_(written)
+_SMALL = 2**16  # elements; fewer are not worth a thread
+# So many heads take turns at so many tokens. Then a token's angles are still in the first cache
+# for the next head, and there are few enough places in memory to read from at a time.
+_GROUP, _BLOCK = 4, 4
+# Numba knows no bfloat16: its bits are taken for an integer's, and widened in the loop.
+_DTYPES = {
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+    torch.bfloat16: np.dtype(np.uint16),
+}
 
 
-def _job(x, out, cos, sin, layout):
-    """The kernel for one tensor, its arguments, the number of rows, and what it writes to."""
-    x, written = x.detach(), out.detach()
-    if x.stride(-1) != 1:
-        x = x.contiguous()
-    if written.stride(-1) != 1:
-        written = torch.empty_like(x, memory_format=torch.contiguous_format)
-    elif written is not out:
-        written = out
+def turn(q, k, cos, sin, layout, inverse, out):
+    """The rotated ``q`` and ``k``, written to ``out`` if given."""
+    out = (_new_like(q), _new_like(k)) if out is None else out
+    cos, sin = cos.detach().contiguous(), (-sin if inverse else sin).detach().contiguous()
+    for x, o in ((q.detach(), out[0].detach()), (k.detach(), out[1].detach())):
+        if x.numel():
+            _turn_one(x, o, cos, sin, layout)
+    return out
+
+
+def _new_like(x: torch.Tensor) -> torch.Tensor:
+    """New memory, in large pages if the system has them.
+
+    Memory is given page by page, at the first write, and filled with zeros. For pages of 4 KiB
+    that takes several times as long as the rotation; for pages of 2 MiB it takes about as long.
+    Linux gives them to those who ask (transparent huge pages, ``madvise``).
+    """
+    new = torch.empty_like(x)
+    if sys.platform == "linux" and new.nbytes >= 2**22:
+        page = mmap.PAGESIZE
+        begin = -(-new.data_ptr() // page) * page
+        length = (new.data_ptr() + new.nbytes - begin) // page * page
+        # A wish: where it cannot be granted, the pages are small.
+        ctypes.CDLL(None).madvise(
+            ctypes.c_void_p(begin), ctypes.c_size_t(length), ctypes.c_int(mmap.MADV_HUGEPAGE)
+        )
+    return new
+
+
+def _turn_one(x, out, cos, sin, layout) -> None:
+    # The loop steps from channel to channel by one.
+    x = x if x.stride(-1) == 1 else x.contiguous()
+    dense = out.stride(-1) == 1
+    written = out if dense else torch.empty_like(x, memory_format=torch.contiguous_format)
     batch, heads, n, head_dim = x.shape
-    # Neighbours in memory one after the other: tokens inside heads, or heads inside tokens.
-    heads_inside = x.stride(1) < x.stride(2)
-    in_place = x.data_ptr() == written.data_ptr()
-    cos, sin = cos.detach().contiguous(), sin.detach().contiguous()
-    table_step = cos.stride(0) if cos.shape[0] > 1 else 0
+    # Steps in memory along (batch, heads, tokens): of x, of what is written, of the tables.
     pairs = cos.shape[-1]
-    arguments = (
-        _flat(x), x.stride(0), x.stride(1), x.stride(2),
-        _flat(written), written.stride(0), written.stride(1), written.stride(2),
-        _flat(cos), _flat(sin), table_step,
-        heads, n, pairs, head_dim - 2 * pairs, heads_inside,
-    )  # fmt: skip
-    kernel = _KERNELS[layout, x.dtype == torch.bfloat16, in_place]
-    return kernel, arguments, batch * heads * n, written
+    steps = [list(t.stride()[:3]) for t in (x, written)]
+    steps.append([cos.stride(0) if cos.shape[0] > 1 else 0, 0, pairs])
+    sizes, units = [heads, n, _GROUP, _BLOCK], [-(-heads // _GROUP), -(-n // _BLOCK)]
+    if x.stride(1) < x.stride(2):  # heads inside tokens: all heads of one token, then the next
+        for each in steps:
+            each[1], each[2] = each[2], each[1]
+        sizes, units = [n, heads, 1, heads], [n, 1]
+    places = [t.data_ptr() for t in (x, written, cos, sin)]
+    numbers = [*places, *steps[0], *steps[1], *steps[2], *sizes, pairs, head_dim]
+    numbers += [batch * units[0] * units[1], 0, 0]
+    in_place = x.data_ptr() == written.data_ptr()
+    loop = _loop(layout, _DTYPES[x.dtype], _DTYPES[cos.dtype], in_place)
+    threads = max(1, min(torch.get_num_threads(), x.numel() // _SMALL))
+    _threads.run(loop, np.array(numbers, np.int64), threads)
+    if not dense:
+        out.copy_(written)
 
 
-def _flat(x: torch.Tensor) -> np.ndarray:
-    """All memory from the first to the last element, as one row. Numba knows no bfloat16."""
-    flat = x.detach().as_strided((extent(x),), (1,))
-    return (flat.view(torch.uint16) if x.dtype == torch.bfloat16 else flat).numpy()
-
-
-def _share(rows: int, part: int, parts: int) -> tuple[int, int]:
-    return rows * part // parts, rows * (part + 1) // parts
-
-
-def _pool(size: int) -> ThreadPoolExecutor:
-    key = (os.getpid(), size)  # threads do not survive a fork
-    if key not in _POOLS:
-        _POOLS[key] = ThreadPoolExecutor(size, thread_name_prefix="apply_rope")
-    return _POOLS[key]
-
-
-# The loops
+# The loops. Places in memory are unsigned: a signed one might be negative and count from the end,
+# and a loop that has to ask which is not turned into vector instructions.
 
 _compile = numba.njit(nogil=True, error_model="numpy")
+_place = np.uint64
+_NONE, _ONE, _TWO = _place(0), _place(1), _place(2)
 
 
 @_compile
@@ -109,66 +114,72 @@ def _narrow(value):
     return np.uint16(np.uint32(0x7FC0) if value != value else rounded)
 
 
-def _make(layout: str, load, store, in_place: bool):
+@intrinsic
+def _pointer(typing, address):
+    def write(context, builder, signature, arguments):
+        return builder.inttoptr(arguments[0], cgutils.voidptr_t)
+
+    return types.voidptr(types.int64), write
+
+
+@_compile
+def _zero():
+    return 0
+
+
+@functools.cache
+def _loop(layout: str, dtype: np.dtype, table_dtype: np.dtype, in_place: bool):
+    """A C function of one address: of 22 integers, in the order in which they are read below."""
     half = layout == "half"
+    load, store = (_widen, _narrow) if dtype == np.uint16 else (_as_it_is, _as_it_is)
+    library = _threads.openmp()
+    this_thread = library.omp_get_thread_num if library else _zero
+    all_threads = library.omp_get_num_threads if library else _zero
 
-    @_compile
-    def kernel(
-        x, x_batch, x_head, x_token, out, out_batch, out_head, out_token,
-        cos, sin, table_step, heads, n, pairs, rest, heads_inside, first, last,
-    ):  # fmt: skip
-        row = np.empty(2 * pairs, x.dtype)
-        # Where this share begins; then counting on. Four divisions for every row would take
-        # longer than the rotation of the row.
-        if heads_inside:
-            h, t, b = first % heads, first // heads % n, first // heads // n
-        else:
-            h, t, b = first // n % heads, first % n, first // n // heads
-        for _ in range(first, last):
-            i = b * x_batch + h * x_head + t * x_token
-            o = b * out_batch + h * out_head + t * out_token
-            angle = b * table_step + t * pairs
-            c, s = cos[angle : angle + pairs], sin[angle : angle + pairs]
-            source, target = x[i : i + 2 * pairs], out[o : o + 2 * pairs]
-            if in_place:
-                # A copy that stays in the first cache: a loop that overwrites what it reads
-                # could not be turned into vector instructions.
-                row[:] = source
-                source = row
-            if half:
-                left, right = source[:pairs], source[pairs:]
-                new_left, new_right = target[:pairs], target[pairs:]
-                for p in range(pairs):
-                    u, v = load(left[p]), load(right[p])
-                    new_left[p] = store(u * c[p] - v * s[p])
-                    new_right[p] = store(u * s[p] + v * c[p])
-            else:
-                for p in range(pairs):
-                    u, v = load(source[2 * p]), load(source[2 * p + 1])
-                    target[2 * p] = store(u * c[p] - v * s[p])
-                    target[2 * p + 1] = store(u * s[p] + v * c[p])
-            if rest > 0 and not in_place:
-                still = slice(2 * pairs, 2 * pairs + rest)
-                out[o:][still] = x[i:][still]
-            if heads_inside:
-                h += 1
-                if h == heads:
-                    h, t = 0, t + 1
-                if t == n:
-                    t, b = 0, b + 1
-            else:
-                t += 1
-                if t == n:
-                    t, h = 0, h + 1
-                if h == heads:
-                    h, b = 0, b + 1
+    @numba.cfunc("void(voidptr)", error_model="numpy")
+    def loop(data):
+        numbers = numba.carray(data, 22, np.int64)
+        x = numba.carray(_pointer(numbers[0]), 1, dtype)
+        out = numba.carray(_pointer(numbers[1]), 1, dtype)
+        cos = numba.carray(_pointer(numbers[2]), 1, table_dtype)
+        sin = numba.carray(_pointer(numbers[3]), 1, table_dtype)
+        x_outer, x_middle, x_inner = numbers[4], numbers[5], numbers[6]
+        out_outer, out_middle, out_inner = numbers[7], numbers[8], numbers[9]
+        angle_outer, angle_middle, angle_inner = numbers[10], numbers[11], numbers[12]
+        middle_size, inner_size, group, block = numbers[13], numbers[14], numbers[15], numbers[16]
+        pairs, head_dim, units = _place(numbers[17]), _place(numbers[18]), numbers[19]
+        share, shares = numbers[20], numbers[21]
+        if shares == 0:
+            share, shares = this_thread(), all_threads()
 
-    return kernel
+        row = np.empty(_TWO * pairs, dtype)
+        groups, blocks = -(-middle_size // group), -(-inner_size // block)
+        for unit in range(units * share // shares, units * (share + 1) // shares):
+            outer = unit // blocks // groups
+            top, begin = unit // blocks % groups * group, unit % blocks * block
+            for middle in range(top, min(top + group, middle_size)):
+                for inner in range(begin, min(begin + block, inner_size)):
+                    i = _place(outer * x_outer + middle * x_middle + inner * x_inner)
+                    o = _place(outer * out_outer + middle * out_middle + inner * out_inner)
+                    at = _place(outer * angle_outer + middle * angle_middle + inner * angle_inner)
+                    if in_place:
+                        # A copy that stays in the first cache: a loop that overwrites what it
+                        # reads could not be turned into vector instructions.
+                        for channel in range(_TWO * pairs):
+                            row[channel] = x[i + channel]
+                        source, start = row, _NONE
+                    else:
+                        source, start = x, i
+                        for channel in range(_TWO * pairs, head_dim):
+                            out[o + channel] = x[i + channel]
+                    for p in range(pairs):
+                        if half:
+                            left, right = p, p + pairs
+                        else:
+                            left, right = _TWO * p, _TWO * p + _ONE
+                        u, v = load(source[start + left]), load(source[start + right])
+                        c, s = cos[at + p], sin[at + p]
+                        out[o + left] = store(u * c - v * s)
+                        out[o + right] = store(u * s + v * c)
 
-
-_KERNELS = {
-    (layout, short, in_place): _make(layout, load, store, in_place)
-    for layout in ("half", "interleaved")
-    for short, load, store in ((False, _as_it_is, _as_it_is), (True, _widen, _narrow))
-    for in_place in (False, True)
-}
+    return loop

@@ -13,8 +13,9 @@ import torch
 import triton.language  # noqa: F401  before the variable is touched: it decorates functions too
 
 
-def turn(q, k, cos, sin, layout, inverse, out) -> None:
-    """Write the rotated ``q`` and ``k`` to ``out``: one launch for both."""
+def turn(q, k, cos, sin, layout, inverse, out):
+    """The rotated ``q`` and ``k``, written to ``out`` if given: one launch for both."""
+    out = (torch.empty_like(q), torch.empty_like(k)) if out is None else out
     batch, q_heads, n, head_dim = q.shape
     k_heads, pairs = k.shape[1], cos.shape[-1]
     cos, sin = cos.detach().contiguous(), sin.detach().contiguous()
@@ -26,7 +27,7 @@ def turn(q, k, cos, sin, layout, inverse, out) -> None:
     q_groups = -(-q_heads // group)
     grid = (batch * -(-n // block_tokens), q_groups + -(-k_heads // group))
     if 0 in grid:
-        return
+        return out
     interpret = q.device.type == "cpu" or os.environ.get("TRITON_INTERPRET") == "1"
     kernel = kernels(interpret).turn_kernel
     on_device = torch.cuda.device(q.device) if q.is_cuda else contextlib.nullcontext()
@@ -40,6 +41,7 @@ def turn(q, k, cos, sin, layout, inverse, out) -> None:
             BLOCK_N=block_tokens, BLOCK_P=block_pairs, BLOCK_R=_power_of_two(max(rest, 1)),
             GROUP=group,
         )  # fmt: skip
+    return out
 
 
 def _power_of_two(number: int) -> int:

@@ -22,7 +22,7 @@ def turn_heads(
         target = out + head * out_head + token[:, None] * out_token
         if INTERLEAVED:
             # Two neighbours are a pair: read whole rows, and take them apart in registers.
-            channel = tl.arange(0, 2 * BLOCK_P)[None, :]
+            channel = tl.arange(0, 2 * BLOCK_P)[None, :].to(tl.int64)
             mask = seen[:, None] & (channel < 2 * PAIRS)
             row = tl.load(source + channel * x_channel, mask=mask, other=0.0)
             left, right = tl.split(tl.reshape(row, (BLOCK_N, BLOCK_P, 2)))
@@ -31,7 +31,7 @@ def turn_heads(
             turned = tl.reshape(turned, (BLOCK_N, 2 * BLOCK_P)).to(out.dtype.element_ty)
             tl.store(target + channel * out_channel, turned, mask=mask)
         else:
-            pair = tl.arange(0, BLOCK_P)[None, :]
+            pair = tl.arange(0, BLOCK_P)[None, :].to(tl.int64)
             mask = seen[:, None] & (pair < PAIRS)
             left = tl.load(source + pair * x_channel, mask=mask, other=0.0)
             right = tl.load(source + (pair + PAIRS) * x_channel, mask=mask, other=0.0)
@@ -41,7 +41,7 @@ def turn_heads(
             tl.store(target + pair * out_channel, new_left, mask=mask)
             tl.store(target + (pair + PAIRS) * out_channel, new_right, mask=mask)
         if REST > 0:
-            still = tl.arange(0, BLOCK_R)[None, :]
+            still = tl.arange(0, BLOCK_R)[None, :].to(tl.int64)
             mask = seen[:, None] & (still < REST)
             still += 2 * PAIRS
             passed = tl.load(source + still * x_channel, mask=mask, other=0.0)

@@ -83,11 +83,25 @@ def biased_attention(
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}, got {backend!r}")
     if chunk is not None and (isinstance(chunk, bool) or not isinstance(chunk, int) or chunk < 1):
         raise ValueError(f"chunk must be an integer >= 1, got {chunk!r}")
-    if q.dim() != 4 or k.dim() != 4 or v.dim() != 4 or v.shape[:3] != k.shape[:3]:
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
+    if not q.is_floating_point() or not q.dtype == k.dtype == v.dtype:
+        raise TypeError(
+            f"q, k and v must be floating-point, of one dtype, got {q.dtype}, {k.dtype}, {v.dtype}"
+        )
+    if not (
+        q.dim() == k.dim() == v.dim() == 4
+        and v.shape[:3] == k.shape[:3]
+        and (*q.shape[:2], q.shape[3]) == (*k.shape[:2], k.shape[3])
+    ):
         raise ValueError(
-            "q, k and v must have shape (batch, heads, n, head_dim), v like k but for its width; "
+            "q, k and v must have shape (batch, heads, n, head_dim), k like q but for its length, "
+            "v like k but for its width; "
             f"got {tuple(q.shape)}, {tuple(k.shape)} and {tuple(v.shape)}"
         )
+    if scale is not None and not math.isfinite(scale):
+        raise ValueError(f"scale must be a finite number, got {scale}")
     batch, heads, n_q, _ = q.shape
     n_k = k.shape[2]
     if (q_positions is None) != (k_positions is None):

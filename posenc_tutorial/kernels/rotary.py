@@ -78,7 +78,7 @@ def apply_rope(
     grad = torch.is_grad_enabled() and (q.requires_grad or k.requires_grad)
     table_grad = torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad)
     if out is not None:
-        _check_out(q, k, out)
+        _check_out(q, k, cos, sin, out)
         recorded = torch.is_grad_enabled() and any(o.requires_grad for o in out)
         if grad or table_grad or recorded:
             raise RuntimeError(
@@ -88,10 +88,15 @@ def apply_rope(
         # The caller's graph is being compiled: the plain lines fuse with what is around them.
         return _eager(q, k, cos, sin, layout, out)
     automatic = backend == "auto"
+    recorded = _recorded(q, k, cos, sin)
     if automatic:
-        backend = _choose(q, k, table_grad)
+        backend = "eager" if recorded else _choose(q, k, table_grad)
     elif backend != "eager":
         _insist(backend, q)
+        if recorded:
+            raise RuntimeError(
+                f"backend {backend!r} leaves no trace for {recorded}; take backend 'eager' here"
+            )
         if table_grad:
             raise RuntimeError(
                 f"backend {backend!r} has no gradient with respect to cos and sin; "
@@ -117,13 +122,16 @@ def apply_rope(
 def _checked(q, k, cos, sin, layout) -> tuple[torch.Tensor, torch.Tensor]:
     """Raise unless everything fits; the tables as (batch or 1, n, pairs), in the wide dtype."""
     _check_layout(layout)
+    for name, x in (("q", q), ("k", k), ("cos", cos), ("sin", sin)):
+        if not isinstance(x, torch.Tensor):
+            raise TypeError(f"{name} must be a tensor, got {type(x).__name__}")
     for name, x in (("q", q), ("k", k)):
         if x.dim() != 4:
             raise ValueError(
                 f"{name} must have shape (batch, heads, n, head_dim), got {tuple(x.shape)}"
             )
-        if not x.is_floating_point():
-            raise TypeError(f"{name} must be floating-point, got {x.dtype}")
+        if not x.is_floating_point() or x.element_size() < 2:
+            raise TypeError(f"{name} must be floating-point, of 16 bits or more, got {x.dtype}")
     if q.dtype != k.dtype:
         raise TypeError(f"q and k must have one dtype, got {q.dtype} and {k.dtype}")
     if (q.shape[0], *q.shape[2:]) != (k.shape[0], *k.shape[2:]):
@@ -159,58 +167,86 @@ def _checked(q, k, cos, sin, layout) -> tuple[torch.Tensor, torch.Tensor]:
     return cos.to(wide), sin.to(wide)
 
 
-def _check_out(q, k, out) -> None:
-    if not isinstance(out, (tuple, list)) or len(out) != 2:
-        raise TypeError("out must be a pair of tensors, one like q and one like k")
+def _check_out(q, k, cos, sin, out) -> None:
+    pair = isinstance(out, (tuple, list)) and len(out) == 2
+    if not pair or not all(isinstance(o, torch.Tensor) for o in out):
+        got = f"({', '.join(type(o).__name__ for o in out)})" if pair else type(out).__name__
+        raise TypeError(f"out must be a pair of tensors, one like q and one like k, got {got}")
     for name, x, o in zip("qk", (q, k), out, strict=True):
         if o.shape != x.shape or o.dtype != x.dtype or o.device != x.device:
             raise ValueError(
                 f"out must hold a tensor like {name}: {tuple(x.shape)}, {x.dtype}, {x.device}; "
                 f"got {tuple(o.shape)}, {o.dtype}, {o.device}"
             )
-        if any(step == 0 and size > 1 for size, step in zip(o.shape, o.stride(), strict=True)):
-            raise ValueError(f"out for {name} is expanded: several elements share one place")
-        itself = o.data_ptr() == x.data_ptr() and o.stride() == x.stride()
-        if not itself and _share(o, x):
+        if _overlaps_itself(o):
+            raise ValueError(
+                f"out for {name} is expanded, or made of windows that overlap, with strides "
+                f"{o.stride()}: several of its elements share one place"
+            )
+        if o.is_inference() and not torch.is_inference_mode_enabled():
+            raise RuntimeError(
+                f"out for {name} was made under torch.inference_mode(): write to it there, "
+                "or give a tensor of your own"
+            )
+    if q.is_meta:
+        return  # no memory, nothing to share
+    on_q, on_k, on_cos, on_sin, on_out_q, on_out_k = map(_Places, (q, k, cos, sin, *out))
+    for name, x, o, on_x, on_o in (
+        ("q", q, out[0], on_q, on_out_q),
+        ("k", k, out[1], on_k, on_out_k),
+    ):
+        itself = on_o.begin == on_x.begin and o.stride() == x.stride()
+        if not itself and _share(on_o, on_x):
             raise ValueError(f"out for {name} overlaps {name} without being {name} itself")
-    for a, b in ((out[0], out[1]), (out[0], k), (out[1], q)):
+        if _share(on_o, on_cos) or _share(on_o, on_sin):
+            raise ValueError(f"out for {name} overlaps cos or sin, which are read meanwhile")
+    for a, b in ((on_out_q, on_out_k), (on_out_q, on_k), (on_out_k, on_q)):
         if _share(a, b):
             raise ValueError("out for q and out for k need memory of their own")
 
 
-def _share(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors have an element in common.
-
-    Packed q, k and v interleave in memory without sharing a byte, so first and last element do
-    not decide. NumPy solves it exactly from addresses, shapes and strides; it reads no memory.
-    """
-    if a.numel() == 0 or b.numel() == 0:
-        return False
-    try:
-        return np.shares_memory(np.asarray(_Places(a)), np.asarray(_Places(b)), max_work=10**6)
-    except np.exceptions.TooHardError:
-        return a.data_ptr() == b.data_ptr()
+def _overlaps_itself(x: torch.Tensor) -> bool:
+    """Whether two elements may share a place: a step that lands inside what smaller steps span."""
+    reach = 0
+    for step, size in sorted(zip(x.stride(), x.shape, strict=True)):
+        if size > 1:
+            if step <= reach:
+                return x.numel() > 0
+            reach += (size - 1) * step
+    return False
 
 
 class _Places:
     """The addresses of a tensor's elements, as NumPy's array interface tells them."""
 
     def __init__(self, x: torch.Tensor) -> None:
-        size = x.element_size()
+        size, shape = x.element_size(), tuple(x.shape)
+        steps = tuple(step * size for step in x.stride())
+        self.begin = x.data_ptr()
+        reach = sum((count - 1) * step for count, step in zip(shape, steps, strict=True))
+        self.end = self.begin + (0 if 0 in shape else reach + size)
         self.__array_interface__ = {
             "version": 3,
-            "data": (x.data_ptr(), True),
-            "shape": tuple(x.shape),
-            "strides": tuple(step * size for step in x.stride()),
+            "data": (self.begin, True),
+            "shape": shape,
+            "strides": steps,
             "typestr": f"|V{size}",
         }
 
 
-def extent(x: torch.Tensor) -> int:
-    """Elements from the first to the last one of a tensor, gaps included."""
-    if x.numel() == 0:
-        return 0
-    return 1 + sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True))
+def _share(a: _Places, b: _Places) -> bool:
+    """Whether two tensors have an element in common.
+
+    Packed q, k and v interleave in memory without sharing a byte, so first and last element do
+    not always decide. NumPy solves it exactly from addresses, shapes and strides; it reads no
+    memory.
+    """
+    if a.end <= b.begin or b.end <= a.begin:
+        return False
+    try:
+        return np.shares_memory(np.asarray(a), np.asarray(b), max_work=10**6)
+    except np.exceptions.TooHardError:
+        return a.begin == b.begin
 
 
 # Choosing
@@ -304,6 +340,24 @@ def _say_once(reason: str) -> None:
         warnings.warn(f"apply_rope takes a slower way: {reason}", RuntimeWarning, stacklevel=4)
 
 
+def _recorded(*tensors: torch.Tensor) -> str | None:
+    """Who writes operations down here, to run them later, if anybody does.
+
+    A kernel is no operation of PyTorch's: the record would lack it, and give wrong numbers.
+    """
+    if torch.compiler.is_compiling():
+        return None  # there a kernel is a hole in the graph that the caller has asked for
+    if torch.jit.is_tracing():
+        return "torch.jit.trace"
+    for mode in torch.utils._python_dispatch._get_current_dispatch_mode_stack():
+        if type(mode).__name__ in ("FakeTensorMode", "ProxyTorchDispatchMode"):
+            return type(mode).__name__
+    for x in tensors:
+        if type(x) not in (torch.Tensor, torch.nn.Parameter):
+            return type(x).__name__  # a tensor that decides itself what its operations do
+    return None
+
+
 # Running
 
 
@@ -325,13 +379,24 @@ def _opaque(q, k, cos, sin, layout, backend, out):
 
 def _run(q, k, cos, sin, layout, backend, out):
     if out is None:
-        return _Turn.apply(q, k, cos, sin, layout, False, backend)
+        if _differentiated(q, k):
+            return _Turn.apply(q, k, cos, sin, layout, False, backend)
+        return _turn(q, k, cos, sin, layout, False, backend, None)
     with torch.no_grad():
         _turn(q, k, cos, sin, layout, False, backend, out)
     for o in out:
         if not o.is_inference():  # a kernel wrote past PyTorch, which must know for its gradients
             torch.autograd.graph.increment_version(o)
     return out[0], out[1]
+
+
+def _differentiated(q, k) -> bool:
+    """Whether anybody may ask for a derivative, or for a batch of calls (``torch.func.vmap``)."""
+    return (
+        (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad))
+        or torch.autograd.forward_ad._current_level >= 0
+        or torch._C._are_functorch_transforms_active()
+    )
 
 
 class _Turn(torch.autograd.Function):
@@ -345,6 +410,7 @@ class _Turn(torch.autograd.Function):
     def setup_context(ctx, inputs, output):
         _, _, cos, sin, ctx.layout, ctx.inverse, ctx.backend = inputs
         ctx.save_for_backward(cos, sin)
+        ctx.save_for_forward(cos, sin)
 
     @staticmethod
     def backward(ctx, grad_q, grad_k):
@@ -354,18 +420,37 @@ class _Turn(torch.autograd.Function):
         grads = _Turn.apply(grad_q, grad_k, cos, sin, ctx.layout, not ctx.inverse, ctx.backend)
         return *grads, None, None, None, None, None
 
+    @staticmethod
+    def jvp(ctx, along_q, along_k, *_):
+        """A rotation is linear: a direction turns as the vector does."""
+        cos, sin = ctx.saved_tensors
+        return _Turn.apply(along_q, along_k, cos, sin, ctx.layout, ctx.inverse, ctx.backend)
+
+    @staticmethod
+    def vmap(info, in_dims, q, k, cos, sin, layout, inverse, backend):
+        """One axis more, taken together with the batch."""
+        size, axis = info.batch_size, in_dims[0]
+        batch = q.shape[0] if axis is None else q.movedim(axis, 0).shape[1]
+
+        def joined(x, axis):
+            x = x.expand(size, *x.shape) if axis is None else x.movedim(axis, 0)
+            return x.expand(size, batch, *x.shape[2:]).flatten(0, 1)
+
+        tensors = map(joined, (q, k, cos, sin), in_dims)
+        turned = _Turn.apply(*tensors, layout, inverse, backend)
+        return tuple(x.unflatten(0, (size, batch)) for x in turned), (0, 0)
+
 
 def _turn(q, k, cos, sin, layout, inverse, backend, out):
     """Rotate without recording, by one of the kernels; new tensors unless ``out`` is given."""
+    # A lazy minus sign, as in z.conj().imag, is no number in memory yet.
+    q, k, cos, sin = (x.resolve_neg() for x in (q, k, cos, sin))
+    if out is not None and any(o.is_neg() for o in out):
+        return _eager(q, k, cos, sin, layout, out)
     if backend == "compiled":
-        from . import _compiled
-
-        return _compiled.turn(q, k, cos, sin, layout, inverse, out)
-    if out is None:
-        out = torch.empty_like(q), torch.empty_like(k)
-    if backend == "numba":
+        from . import _compiled as kernel
+    elif backend == "numba":
         from . import _numba as kernel
     else:
         from . import _triton as kernel
-    kernel.turn(q, k, cos, sin, layout, inverse, out)
-    return out
+    return kernel.turn(q, k, cos, sin, layout, inverse, out)
