@@ -5,10 +5,12 @@
 
 Writes ``benchmarks/results/bench.csv`` and ``bench.md``; chapter 12 draws a copy of the first,
 ``posenc_tutorial/kernels/measured.csv``. Ways of doing the same thing are timed in
-turn, again and again, so that whatever else the machine does hits all of them alike; a row is the
-median of its times, and the columns to compare are the ratios. The limit of a rotation is
-``copy_`` into memory that is there: it reads and writes every byte once, as a rotation must. The
-limit of one that returns new tensors is ``clone``.
+turn, again and again, so that whatever else the machine does hits all of them alike. Before every
+run something else is copied, untimed: then no way finds in a cache what the one before it left
+there, and all of them find the same threads awake. A row is the median of its times, and the
+columns to compare are the ratios. The limit of a rotation is ``copy_`` into memory that is there:
+it reads and writes every byte once, as a rotation must. The limit of one that returns new tensors
+is ``clone``.
 """
 
 from __future__ import annotations
@@ -47,16 +49,18 @@ def wait(device: torch.device) -> None:
 
 
 def interleaved(ways: dict[str, Callable], device, repeats: int, warm: int = 2) -> dict:
-    """Medians and spreads in milliseconds of ways that are timed in turn.
+    """Medians and spreads in milliseconds of ways that are timed in turn, from the same start.
 
     The spread is half the distance between the quartiles, over the median.
     """
+    start_from, start_to = torch.zeros(2, 2**24, device=device)  # 64 MiB each
     for run in ways.values():
         for _ in range(warm):
             run()
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
         for name, run in ways.items():
+            start_to.copy_(start_from)
             wait(device)
             start = time.perf_counter()
             run()
@@ -445,7 +449,8 @@ def markdown(rows: list[dict], about: list[str]) -> str:
     lines += [
         f"Rotation of {Q_HEADS} query heads and {K_HEADS} key heads of width {HEAD_DIM}; "
         f"attention of {HEADS} heads of width {WIDTH}, causal. "
-        "Medians of runs taken in turn; the spread is half the distance between the quartiles.",
+        "Medians of runs taken in turn, each after an untimed copy of something else; "
+        "the spread is half the distance between the quartiles.",
     ]
     speeds = {
         r["what"]: f"{r['value']:.1f} {r['note']}"
@@ -505,7 +510,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--only", nargs="*", default=["rope", "attention", "share"])
     parser.add_argument("--repeats", type=int, default=15)
-    parser.add_argument("--lengths", type=int, nargs="*", default=[512, 2048, 8192])
+    parser.add_argument("--lengths", type=int, nargs="*", default=[512, 2048, 4096, 8192])
     parser.add_argument("--attention-lengths", type=int, nargs="*")
     parser.add_argument("--backends", nargs="*")
     parser.add_argument("--device", choices=["cpu", "cuda"])

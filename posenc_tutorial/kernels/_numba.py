@@ -20,6 +20,7 @@ from numba.extending import intrinsic
 from . import _threads
 
 _SMALL = 2**16  # elements; fewer are not worth a thread
+_PAGES = 2**20  # bytes; so much new memory is asked for at once
 # So many heads take turns at so many tokens. Then a token's angles are still in the first cache
 # for the next head, and there are few enough places in memory to read from at a time.
 _GROUP, _BLOCK = 4, 4
@@ -33,34 +34,16 @@ _DTYPES = {
 
 def turn(q, k, cos, sin, layout, inverse, out):
     """The rotated ``q`` and ``k``, written to ``out`` if given."""
-    out = (_new_like(q), _new_like(k)) if out is None else out
+    new = out is None
+    out = (torch.empty_like(q), torch.empty_like(k)) if new else out
     cos, sin = cos.detach().contiguous(), (-sin if inverse else sin).detach().contiguous()
     for x, o in ((q.detach(), out[0].detach()), (k.detach(), out[1].detach())):
         if x.numel():
-            _turn_one(x, o, cos, sin, layout)
+            _turn_one(x, o, cos, sin, layout, new)
     return out
 
 
-def _new_like(x: torch.Tensor) -> torch.Tensor:
-    """New memory, in large pages if the system has them.
-
-    Memory is given page by page, at the first write, and filled with zeros. For pages of 4 KiB
-    that takes several times as long as the rotation; for pages of 2 MiB it takes about as long.
-    Linux gives them to those who ask (transparent huge pages, ``madvise``).
-    """
-    new = torch.empty_like(x)
-    if sys.platform == "linux" and new.nbytes >= 2**22:
-        page = mmap.PAGESIZE
-        begin = -(-new.data_ptr() // page) * page
-        length = (new.data_ptr() + new.nbytes - begin) // page * page
-        # A wish: where it cannot be granted, the pages are small.
-        ctypes.CDLL(None).madvise(
-            ctypes.c_void_p(begin), ctypes.c_size_t(length), ctypes.c_int(mmap.MADV_HUGEPAGE)
-        )
-    return new
-
-
-def _turn_one(x, out, cos, sin, layout) -> None:
+def _turn_one(x, out, cos, sin, layout, new) -> None:
     # The loop steps from channel to channel by one.
     x = x if x.stride(-1) == 1 else x.contiguous()
     dense = out.stride(-1) == 1
@@ -77,7 +60,8 @@ def _turn_one(x, out, cos, sin, layout) -> None:
         sizes, units = [n, heads, 1, heads], [n, 1]
     places = [t.data_ptr() for t in (x, written, cos, sin)]
     numbers = [*places, *steps[0], *steps[1], *steps[2], *sizes, pairs, head_dim]
-    numbers += [batch * units[0] * units[1], 0, 0]
+    fresh = new and out.nbytes >= _PAGES and _no_page_yet(out)
+    numbers += [batch * units[0] * units[1], out.nbytes if fresh else 0, 0, 0]
     in_place = x.data_ptr() == written.data_ptr()
     loop = _loop(layout, _DTYPES[x.dtype], _DTYPES[cos.dtype], in_place)
     threads = max(1, min(torch.get_num_threads(), x.numel() // _SMALL))
@@ -127,18 +111,46 @@ def _zero():
     return 0
 
 
+# Memory is given page by page, at the first write, and each page is an interruption. That takes
+# several times as long as the rotation. Linux gives all of them at once to those who ask; before
+# 5.14 it says no, and then they come one by one.
+
+
+@functools.cache
+def _system():
+    if sys.platform != "linux":
+        return None
+    library = ctypes.CDLL(None)
+    library.mincore.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_void_p]
+    library.madvise.argtypes = [ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int]
+    library.madvise.restype = ctypes.c_int
+    return library
+
+
+def _no_page_yet(x: torch.Tensor) -> bool:
+    """Whether a tensor's memory is only promised, and not something that was used before."""
+    if _system() is None:
+        return False
+    middle = x.data_ptr() + x.nbytes // 2
+    there = ctypes.create_string_buffer(1)
+    failed = _system().mincore(middle - middle % mmap.PAGESIZE, mmap.PAGESIZE, there)
+    return not failed and not there.raw[0] & 1
+
+
 @functools.cache
 def _loop(layout: str, dtype: np.dtype, table_dtype: np.dtype, in_place: bool):
-    """A C function of one address: of 22 integers, in the order in which they are read below."""
+    """A C function of one address: of 23 integers, in the order in which they are read below."""
     half = layout == "half"
     load, store = (_widen, _narrow) if dtype == np.uint16 else (_as_it_is, _as_it_is)
     library = _threads.openmp()
     this_thread = library.omp_get_thread_num if library else _zero
     all_threads = library.omp_get_num_threads if library else _zero
+    can_ask, page, populate = _system() is not None, mmap.PAGESIZE, 23  # MADV_POPULATE_WRITE
+    get_pages = _system().madvise if can_ask else None
 
     @numba.cfunc("void(voidptr)", error_model="numpy")
     def loop(data):
-        numbers = numba.carray(data, 22, np.int64)
+        numbers = numba.carray(data, 23, np.int64)
         x = numba.carray(_pointer(numbers[0]), 1, dtype)
         out = numba.carray(_pointer(numbers[1]), 1, dtype)
         cos = numba.carray(_pointer(numbers[2]), 1, table_dtype)
@@ -148,9 +160,14 @@ def _loop(layout: str, dtype: np.dtype, table_dtype: np.dtype, in_place: bool):
         angle_outer, angle_middle, angle_inner = numbers[10], numbers[11], numbers[12]
         middle_size, inner_size, group, block = numbers[13], numbers[14], numbers[15], numbers[16]
         pairs, head_dim, units = _place(numbers[17]), _place(numbers[18]), numbers[19]
-        share, shares = numbers[20], numbers[21]
+        fresh, share, shares = numbers[20], numbers[21], numbers[22]
         if shares == 0:
             share, shares = this_thread(), all_threads()
+        if can_ask:
+            if fresh > 0:
+                start = numbers[1] + fresh * share // shares
+                start -= start % page
+                get_pages(start, numbers[1] + fresh * (share + 1) // shares - start, populate)
 
         row = np.empty(_TWO * pairs, dtype)
         groups, blocks = -(-middle_size // group), -(-inner_size // block)
