@@ -148,6 +148,30 @@ def test_equals_the_written_out_attention_with_all_gradients(where, name):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "both ways"])
+@pytest.mark.parametrize("name", ["ALiBi", "T5"])
+def test_equal_at_a_thousand_tokens_forward_and_backward(name, causal):
+    """As long as the benchmark's shortest text, in several chunks of the default's kind."""
+    n, heads = 1024, 2
+    encoding = ALiBi(heads) if name == "ALiBi" else T5Bias(heads, bidirectional=not causal)
+    generator = torch.Generator().manual_seed(7)
+    for parameter in encoding.parameters():
+        torch.nn.init.normal_(parameter, generator=generator)
+    inputs = [torch.randn(1, heads, n, 16, generator=generator).requires_grad_() for _ in range(3)]
+    wanted = written_out(encoding, *inputs, causal=causal)
+    got = biased_attention(*inputs, encoding, causal=causal, chunk=200)
+    torch.testing.assert_close(got, wanted, rtol=1e-5, atol=2e-6)
+    along = torch.randn(wanted.shape, generator=generator)
+    learned = [*inputs, *encoding.parameters()]
+    for a, b in zip(
+        torch.autograd.grad(got, learned, along),
+        torch.autograd.grad(wanted, learned, along),
+        strict=True,
+    ):
+        # The gradient of a table's row is a sum over up to a million scores.
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("chunk", [1, 5, 23, 100, None])
 def test_the_chunk_changes_nothing(chunk):
     q, k, v = draw(23)

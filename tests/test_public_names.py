@@ -73,6 +73,17 @@ FUNCTIONS = {
         "rope_parameters_from_config": "config, *, seq_len=None, layer_type=None",
     },
 }
+# Not at the root: what only speed needs is imported from posenc_tutorial.kernels.
+KERNELS = {
+    "kernels.rotary": {
+        "apply_rope": "q, k, cos, sin, *, layout='half', backend='auto', out=None",
+        "why_not": "backend, device='cpu', dtype=torch.float32",
+    },
+    "kernels.biased": {
+        "biased_attention": "q, k, v, encoding, *, mask=None, causal=False, q_positions=None, "
+        "k_positions=None, scale=None, chunk=None, backend='auto'",
+    },
+}
 CLASSES = {
     "frequencies": {"RopeParameters": ("inv_freq, attention_factor=1.0", {})},
     "encoding": {"PositionalEncoding": (None, HOOKS), "NoPE": (None, HOOKS)},
@@ -110,9 +121,10 @@ CLASSES = {
 # Names that raise nothing of their own: nothing a caller passes can be wrong in kind or size.
 RAISE_NOTHING = {"PositionalEncoding", "NoPE", "KeyValueCache"}
 # Where a shape is not the point: a class or a function between sizes and numbers.
-NO_TENSORS = {"NoPE", "MultiHeadAttention", "SinusoidalEncoding", "T5Bias", "ALiBi"}
+NO_TENSORS = {"NoPE", "MultiHeadAttention", "SinusoidalEncoding", "T5Bias", "ALiBi", "why_not"}
 
 ALL_FUNCTIONS = [(module, name) for module, names in FUNCTIONS.items() for name in names]
+ALL_KERNELS = [(module, name) for module, names in KERNELS.items() for name in names]
 ALL_CLASSES = [(module, name) for module, names in CLASSES.items() for name in names]
 
 
@@ -130,11 +142,12 @@ def written(parameters: str) -> inspect.Signature:
     return inspect.signature(scope["contract"])
 
 
-@pytest.mark.parametrize(("module", "name"), ALL_FUNCTIONS)
+@pytest.mark.parametrize(("module", "name"), ALL_FUNCTIONS + ALL_KERNELS)
 def test_functions_have_the_signature_of_the_contract(module, name):
     function = load(module, name)
     assert isinstance(function, types.FunctionType)
-    assert shape_of(inspect.signature(function)) == shape_of(written(FUNCTIONS[module][name]))
+    contract = (FUNCTIONS | KERNELS)[module][name]
+    assert shape_of(inspect.signature(function)) == shape_of(written(contract))
     assert function.__module__ == f"posenc_tutorial.{module}"
 
 
@@ -153,7 +166,7 @@ def test_classes_have_the_signature_of_the_contract(module, name):
 def test_everything_public_is_typed():
     """Parameters and results carry types, for the API pages and for editors."""
     untyped = []
-    for module, name in ALL_FUNCTIONS:
+    for module, name in ALL_FUNCTIONS + ALL_KERNELS:
         signature = inspect.signature(load(module, name))
         if signature.return_annotation is inspect.Signature.empty:
             untyped.append(f"{name} -> ?")
@@ -175,13 +188,13 @@ def has_section(docstring: str, section: str) -> bool:
     return re.search(SECTION.format(section), docstring) is not None
 
 
-@pytest.mark.parametrize(("module", "name"), ALL_FUNCTIONS)
+@pytest.mark.parametrize(("module", "name"), ALL_FUNCTIONS + ALL_KERNELS)
 def test_functions_are_documented_with_shapes_and_errors(module, name):
     function = load(module, name)
     docstring = inspect.getdoc(function) or ""
     assert has_section(docstring, "Args") and has_section(docstring, "Returns")
     assert has_section(docstring, "Raises")
-    assert SHAPE.search(docstring) or "RopeParameters" in docstring
+    assert name in NO_TENSORS or SHAPE.search(docstring) or "RopeParameters" in docstring
     arguments = re.search(r"(?ms)^Args:\n(.*?)(?=^\S|\Z)", docstring).group(1)
     for parameter in inspect.signature(function).parameters:
         assert re.search(rf"(?m)^ +{parameter}:", arguments), f"{name}: {parameter} not described"
@@ -230,6 +243,8 @@ def test_methods_of_the_contract_are_documented(module, name):
         ("rope", "rotation_matrix"),
         ("rope", "RotaryEmbedding"),
         *(("context_extension", name) for name in FUNCTIONS["context_extension"]),
+        ("kernels.rotary", "apply_rope"),
+        ("kernels.biased", "biased_attention"),
     ],
 )
 def test_formulas_name_their_source(module, name):
@@ -237,12 +252,22 @@ def test_formulas_name_their_source(module, name):
     assert re.search(r"(19|20)\d\d|arXiv|https://|transformers", docstring)
 
 
-@pytest.mark.parametrize("module", sorted(FUNCTIONS.keys() | CLASSES.keys()))
+@pytest.mark.parametrize("module", sorted(FUNCTIONS.keys() | CLASSES.keys() | KERNELS.keys()))
 def test_modules_say_what_they_are_about(module):
     assert len((importlib.import_module(f"posenc_tutorial.{module}").__doc__ or "").strip()) > 20
 
 
-# The package root
+# The package root and its kernels
+
+
+def test_the_kernels_are_exported_where_the_contract_says():
+    import posenc_tutorial.kernels as kernels
+
+    names = [name for _, name in ALL_KERNELS]
+    assert kernels.__all__ == sorted(names)
+    for module, name in ALL_KERNELS:
+        assert getattr(kernels, name) is load(module, name)
+    assert not set(names) & set(posenc_tutorial.__all__)
 
 
 def test_the_root_exports_what_it_lists():
@@ -307,7 +332,7 @@ def in_a_fresh_interpreter(code: str, **environment: str) -> subprocess.Complete
 
 
 def test_importing_the_package_prints_nothing_and_loads_nothing_heavy():
-    modules = sorted(FUNCTIONS.keys() | CLASSES.keys())
+    modules = sorted(FUNCTIONS.keys() | CLASSES.keys() | KERNELS.keys())
     imports = "\n".join(f"import posenc_tutorial.{module}" for module in modules)
     result = in_a_fresh_interpreter(PROBE.format(imports=imports))
     assert result.returncode == 0, result.stderr
