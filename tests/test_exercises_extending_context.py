@@ -177,6 +177,19 @@ def searched(dim, b, length, slow, fast, truncate):
 right("ramp_ends", ends)
 right("ramp_ends", searched)
 right("ramp_ends", lambda *a: [torch.tensor(float(end)) for end in ends(*a)])
+right("ramp_ends", lambda *a: tuple(np.float64(end) for end in ends(*a)))
+
+
+def cut(*a, last):
+    """The code of YaRN: `last` is the number of channels or of pairs, less one."""
+    low, high = searched(*a)
+    return max(low, 0), min(high, last(a[0]))
+
+
+def exchanged(dim, b, length, slow, fast, truncate):
+    return searched(dim, b, length, fast, slow, truncate)
+
+
 for mistakes, answer in (
     ("always_rounded", lambda *a: ends(*a[:-1], True)),
     ("never_rounded", lambda *a: ends(*a[:-1], False)),
@@ -186,6 +199,15 @@ for mistakes, answer in (
     ("no_turn", lambda *a: ends(*a, turn=1.0)),
     ("swapped", lambda *a: ends(*a, order=-1)),
     ("channels always_rounded", lambda *a: ends(*a[:-1], True, of=1)),
+    ("floored", lambda *a: ends(*a, up=math.floor)),
+    ("floored", lambda *a: [end // 1 if a[-1] else end for end in searched(*a[:-1], False)]),
+    ("ceiled", lambda *a: ends(*a, down=math.ceil)),
+    ("towards_zero", lambda *a: ends(*a, down=int, up=lambda end: int(end) + 1)),
+    ("inverted", lambda *a: searched(*a[:-1], not a[-1])),
+    ("clamped", lambda *a: cut(*a, last=lambda dim: dim - 1)),
+    ("clamped", lambda *a: cut(*a, last=lambda dim: dim // 2 - 1)),
+    ("clamped", lambda *a: np.clip(ends(*a), 0, a[0] // 2 - 1).tolist()),
+    ("swapped_first", exchanged),
 ):
     wrong("ramp_ends", mistakes, answer)
 
@@ -216,7 +238,15 @@ for mistakes, answer in (
     ("times_factor", lambda d, b, s, L, n: base_of(ntk_aware(d, b, s), d)),
     ("whole_lengths", lambda *a: moment(*a, scale=lambda s, x: s * math.ceil(x) - s + 1)),
     ("bare ratio", lambda *a: moment(*a, exponent=False, scale=lambda s, x: x)),
-):
+    ("qwen", lambda *a: moment(*a, scale=lambda s, x: 2 ** (math.floor(-math.log2(1 / x)) + 2) - 1
+                               if math.log2(x) % 1 else 2 * x - 1)),
+    ("qwen", lambda d, b, s, L, n: base_of(dynamic_ntk(d, b, s, L, n, variant="qwen"), d)),
+    ("jump", lambda d, b, s, L, n: base_of(ntk_aware(d, b, s), d) if n > L else b),
+    ("upside_down", lambda d, b, s, L, n: b * max(1.0, s * n / L - s + 1) ** (1 - 2 / d)),
+    ("upside_down qwen", lambda d, b, s, L, n: b * (
+        1.0 if n <= L else next(2**k for k in range(1, 9) if n <= 2 ** (k - 1) * L) - 1
+    ) ** (1 - 2 / d)),
+):  # fmt: skip
     wrong("dynamic_base", mistakes, answer)
 
 
@@ -257,6 +287,7 @@ def test_odd_right_answers_are_right(name, answer):
         ("by_parts", lambda dim, b, s, length, slow, fast: yarn(dim, b, s, length).inv_freq),
         ("ramp_ends", lambda *a: (0, 0)),
         ("ramp_ends", lambda *a: [end + 1 for end in ends(*a)]),
+        ("ramp_ends", lambda *a: [abs(end) for end in ends(*a)]),
         ("dynamic_base", lambda d, b, s, L, n: b),
         ("dynamic_base", lambda d, b, s, L, n: b * n / 1000),
         ("score_factors", [1.2, 1.2, 1.2, 1.2]),

@@ -80,6 +80,7 @@ def test_key_errors_draw_one_point_a_key_and_the_trained_length():
     ax = plots.key_errors(errors, trained=2)
     for line, values in zip(ax.lines, errors.values(), strict=False):
         np.testing.assert_allclose(line.get_ydata(), values)
+        assert line.get_linestyle() == "None" and line.get_marker() not in ("None", "", None)
     assert ax.lines[-1].get_xdata()[0] == 1.5
     assert ax.get_ylim()[0] == 0 and ax.get_ylim()[1] > 0.5
 

@@ -251,9 +251,15 @@ def _ramp_ends(
     never_rounded: bool = False,
     nearest: bool = False,
     inwards: bool = False,
+    floored: bool = False,
+    ceiled: bool = False,
+    towards_zero: bool = False,
+    inverted: bool = False,
     channels: bool = False,
     no_turn: bool = False,
+    clamped: bool = False,
     swapped: bool = False,
+    swapped_first: bool = False,
 ) -> list[float]:
     def index(turns: float) -> float:
         around = 1.0 if no_turn else 2 * math.pi
@@ -261,16 +267,26 @@ def _ramp_ends(
         return of * math.log(length / (around * turns)) / math.log(base)
 
     low, high = index(fast), index(slow)
-    rounded = (truncate or always_rounded) and not never_rounded
+    if swapped_first:
+        low, high = high, low
+    rounded = (truncate != inverted or always_rounded) and not never_rounded
     if rounded:
         if nearest:
             low, high = round(low), round(high)
-        elif inwards:
-            low, high = math.ceil(low), math.floor(high)
+        elif towards_zero:
+            low, high = math.trunc(low), math.ceil(high)
         else:
-            low, high = math.floor(low), math.ceil(high)
+            down, up = math.floor, math.ceil
+            if inwards:
+                down, up = up, down
+            low, high = (up if ceiled else down)(low), (down if floored else up)(high)
+    if clamped:
+        low, high = max(low, 0), min(high, dim // 2 - 1)
     return [high, low] if swapped else [low, high]
 
+
+#: Ways to round, of which one answer has one.
+_ROUNDINGS = ("nearest", "inwards", "floored", "ceiled", "towards_zero")
 
 RAMP_ENDS = Implement(
     name="ramp_ends",
@@ -286,6 +302,8 @@ RAMP_ENDS = Implement(
         (64, 150000.0, 4096, 1.0, 32.0, False),
         (96, BASE, 8192, 2.0, 16.0, True),
         (128, 1000000.0, 32768, 1.0, 32.0, False),
+        (32, BASE, 64, 1.0, 32.0, True),
+        (32, BASE, 64, 1.0, 32.0, False),
     ],
     tolerance=1e-3,
     reference=_ramp_ends,
@@ -301,24 +319,48 @@ RAMP_ENDS = Implement(
             "always_rounded",
             "the ends are rounded although truncate is False",
             GITHUB + "vllm-project/vllm/issues/27722",
-            excludes=("never_rounded",),
+            excludes=("never_rounded", "inverted"),
         ),
         Mistake(
             "never_rounded",
             "the ends are not rounded although truncate is True",
             GITHUB + "vllm-project/vllm/issues/27722",
-            excludes=("nearest", "inwards"),
+            excludes=(*_ROUNDINGS, "inverted"),
         ),
         Mistake(
             "nearest",
             "the ends are rounded to the nearest pair; the low one goes down and the high one up",
             GITHUB + "jingyaogong/minimind/issues/602",
-            excludes=("inwards",),
+            excludes=_ROUNDINGS[1:],
         ),
         Mistake(
             "inwards",
             "the low end is rounded up and the high one down; the ramp should become wider",
             GITHUB + "jingyaogong/minimind/issues/602",
+            excludes=(*_ROUNDINGS[2:], "swapped"),
+        ),
+        Mistake(
+            "floored",
+            "both ends are rounded down; the high one goes up, so that the ramp becomes wider",
+            GITHUB + "jingyaogong/minimind/issues/602",
+            excludes=_ROUNDINGS[3:],
+        ),
+        Mistake(
+            "ceiled",
+            "both ends are rounded up; the low one goes down, so that the ramp becomes wider",
+            GITHUB + "jingyaogong/minimind/issues/602",
+            excludes=_ROUNDINGS[4:],
+        ),
+        Mistake(
+            "towards_zero",
+            "the low end is rounded towards zero, which is upwards where it is negative",
+            GITHUB + "jingyaogong/minimind/issues/602",
+            excludes=("no_turn",),
+        ),
+        Mistake(
+            "inverted",
+            "the ends are rounded where truncate is False, and not where it is True",
+            GITHUB + "vllm-project/vllm/issues/27722",
         ),
         Mistake(
             "channels",
@@ -331,9 +373,21 @@ RAMP_ENDS = Implement(
             "claim 16",
         ),
         Mistake(
+            "clamped",
+            "the ends are cut off at the ends of the head; asked for is where they would be",
+            GITHUB + "jquesnelle/yarn/issues/65",
+            excludes=("towards_zero", "no_turn"),
+        ),
+        Mistake(
             "swapped",
             "low and high are exchanged: pairs with many turns come first",
             GITHUB + "jquesnelle/yarn/issues/60",
+        ),
+        Mistake(
+            "swapped_first",
+            "low and high are exchanged, and then rounded: pairs with many turns come first",
+            GITHUB + "jquesnelle/yarn/issues/60",
+            excludes=(*_ROUNDINGS, "never_rounded", "clamped", "swapped"),
         ),
     ),
 )
@@ -356,6 +410,9 @@ def _dynamic_base(
     bare: bool = False,
     times_factor: bool = False,
     whole_lengths: bool = False,
+    jump: bool = False,
+    qwen: bool = False,
+    upside_down: bool = False,
 ) -> float:
     if from_the_maximum:
         n = int(factor * trained)
@@ -371,9 +428,17 @@ def _dynamic_base(
         scale = factor
     if no_offset and n <= trained and not below:
         scale = 1.0
-    power = scale if bare else math.copysign(abs(scale) ** (dim / (dim - 2)), scale)
+    if jump:
+        scale = factor if n > trained else 1.0
+    if qwen:
+        scale = 2.0 ** math.ceil(math.log2(length) + 1) - 1
+    exponent = (dim - 2) / dim if upside_down else dim / (dim - 2)
+    power = scale if bare else math.copysign(abs(scale) ** exponent, scale)
     return base * power
 
+
+#: Mistakes that put another scale in the place of the right one.
+_SCALES = ("below", "ratio", "from_the_maximum", "no_offset", "times_factor", "whole_lengths")
 
 DYNAMIC_BASE = Implement(
     name="dynamic_base",
@@ -429,6 +494,26 @@ DYNAMIC_BASE = Implement(
             "bare",
             "the base is multiplied by the scale without the exponent",
             GITHUB + "oobabooga/textgen/pull/3452",
+            excludes=("upside_down",),
+        ),
+        Mistake(
+            "upside_down",
+            "the exponent is upside down: it should be a little more than 1",
+            GITHUB + "turboderp/exllama/pull/118",
+        ),
+        Mistake(
+            "jump",
+            "beyond the trained length the scale is the factor, whatever the length; it should "
+            "grow with the text",
+            GITHUB + "vllm-project/vllm/issues/41236",
+            excludes=(*_SCALES, "qwen"),
+        ),
+        Mistake(
+            "qwen",
+            "the scale is that of Qwen, which moves in steps; asked for is the formula of "
+            "transformers, with the factor",
+            GITHUB + "InternLM/lmdeploy/issues/536",
+            excludes=_SCALES,
         ),
         Mistake(
             "times_factor",
@@ -650,7 +735,7 @@ SAME_AS_FRESH = Predict(
 WHAT_EXTENDING_DOES = explain(
     {
         "A": Statement(
-            "A pair that has made a full turn within the trained length has shown the model every "
+            "A pair that has made a full turn within the trained length has come close to every "
             "angle that it can have in longer texts."
         ),
         "B": Statement(
@@ -665,8 +750,9 @@ WHAT_EXTENDING_DOES = explain(
             source="claim 14",
         ),
         "D": Statement(
-            "Position interpolation brings every pair into the range of training, and still makes "
-            "an untrained model worse on short and on long texts."
+            "Position interpolation brings every pair into the range of training, and still, "
+            "without further training, made the model of this chapter worse on short and on long "
+            "texts."
         ),
         "E": Statement(
             "YaRN's code and YaRN's paper describe one ramp, written in two ways.",
@@ -686,10 +772,10 @@ WHAT_EXTENDING_DOES = explain(
             "channels by 1.44."
         ),
         "H": Statement(
-            "A model that is trained on short texts with a larger base reads long ones better, "
-            "since it has more slow pairs.",
-            why="more slow pairs have seen less of the circle; measured, it is no better, and what "
-            "helps are long texts in training",
+            "A model that is trained on short texts with a larger base reads texts four times as "
+            "long and longer better, since it has more slow pairs.",
+            why="more slow pairs have seen less of the circle; measured, it helps at twice the "
+            "length and not beyond, and what helps there are long texts in training",
             source="claim 17",
         ),
         "I": Statement(

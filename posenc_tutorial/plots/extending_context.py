@@ -17,7 +17,8 @@ def seen_angles(
     """A dial for every method and pair: the angles of training, and those of the longer text.
 
     The inner arc is what training has shown, from 0 on; the outer one what the longer text shows,
-    and the part of it that training has not shown is red. Both stop at a full circle.
+    and the part of it that training has not shown is orange. The angle 0 points to the right, arcs
+    run anticlockwise, and both stop at a full circle.
 
     Args:
         rows: name of a method to one ``(trained, extended)`` for every column, radians.
@@ -181,7 +182,8 @@ def key_errors(errors: Mapping[str, Sequence[float]], *, trained: int, ax=None):
     with style():
         ax = new_axes(ax, figsize=(6.4, 3.0))
         for number, (name, values) in enumerate(errors.items()):
-            ax.plot(range(len(values)), values, color=COLOURS[(3, 0)[number % 2]], lw=1,
+            # Keys have nothing to do with each other: points, and no line from one to the next.
+            ax.plot(range(len(values)), values, color=COLOURS[(3, 0)[number % 2]], ls="none",
                     marker=_MARKERS[number], ms=4, label=name)  # fmt: skip
         ax.set_ylim(0, 1.2 * max(max(values) for values in errors.values()))
         ax.axvline(trained - 0.5, color=GREY, lw=0.8, ls=":")
