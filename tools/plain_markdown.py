@@ -215,7 +215,7 @@ class Converter:
             if match["image"]:
                 return f"![{match['alt']}]({self._raw(match['image'])})"
             if match["file"]:
-                return f"[{match['words']}]({self._raw(match['file'])})"
+                return f"[{match['words']}]({self.numbers.site}{match['file']})"
             return match[0]
 
         return INLINE.sub(replace, text)
