@@ -1,8 +1,9 @@
 """Every backend of ``apply_rope`` against the written-out rotation, on a grid of shapes.
 
-    python -m benchmarks.equality                     # all of it for numba and triton, and a
-                                                      # sample for the compiler (seconds a shape)
-    python -m benchmarks.equality --whole compiled    # the whole grid for the compiler: an hour
+    python -m benchmarks.equality                     # all of it for eager, numba and triton (a
+                                                      # quarter of an hour), and for the compiler
+                                                      # every pair of settings (seconds a shape)
+    python -m benchmarks.equality --whole compiled    # the whole grid for the compiler: hours
 
 The reference is ``rotate``, one tensor at a time, on contiguous copies.
 """
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import random
 import sys
 import time
 from dataclasses import dataclass
@@ -54,15 +54,19 @@ def whole_grid() -> list[Case]:
     return [Case(*point) for point in itertools.product(*axes)]
 
 
-def sample(size: int, seed: int = 0) -> list[Case]:
-    """Some of the grid, in which every value of every axis occurs about equally often."""
-    generator = random.Random(seed)
-    columns = []
-    for axis in (LAYOUTS, DTYPES, HEADS, WIDTHS, MEMORY, BATCHED):
-        column = [axis[i % len(axis)] for i in range(size)]
-        generator.shuffle(column)
-        columns.append(column)
-    return [Case(*point) for point in zip(*columns, strict=True)]
+def every_pair() -> list[Case]:
+    """Some of the grid, such that any two values of two axes meet in at least one case."""
+    pairs_of = {
+        case: set(itertools.combinations(enumerate(vars(case).values()), 2))
+        for case in whole_grid()
+    }
+    missing = set().union(*pairs_of.values())
+    chosen = []
+    while missing:
+        best = max(pairs_of, key=lambda case: len(pairs_of[case] & missing))
+        chosen.append(best)
+        missing -= pairs_of[best]
+    return chosen
 
 
 def tensors(case: Case, n: int = 5, batch: int = 2, seed: int = 0, grad: bool = False):
@@ -134,13 +138,13 @@ def worst_difference(case: Case, backend: str) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.equality", description=__doc__)
-    parser.add_argument("--whole", nargs="*", default=["numba", "triton"], metavar="BACKEND")
-    parser.add_argument("--sample", type=int, default=48, help="cases for the other backends")
-    parser.add_argument("--backends", nargs="*", default=["numba", "triton", "compiled"])
+    every = ["eager", "numba", "triton", "compiled"]
+    parser.add_argument("--whole", nargs="*", default=every[:3], metavar="BACKEND")
+    parser.add_argument("--backends", nargs="*", default=every)
     wanted = parser.parse_args()
     failed = False
     for backend in wanted.backends:
-        cases = whole_grid() if backend in wanted.whole else sample(wanted.sample)
+        cases = whole_grid() if backend in wanted.whole else every_pair()
         here = [case for case in cases if why_not(backend, "cpu", case.dtype) is None]
         if not here:
             print(f"{backend:9} not run: {why_not(backend)}", flush=True)
