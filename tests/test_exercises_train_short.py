@@ -69,6 +69,12 @@ def every_nth(data, starts, chunk, length):
     return torch.stack(both)
 
 
+def rolled_chunks(data, starts, chunk, length):
+    rows = [data[s : s + chunk] for s in starts.tolist()]
+    after = [torch.cat([row[1:], row[:1]]) for row in rows]
+    return torch.stack([torch.cat(both).reshape(-1, length) for both in (rows, after)])
+
+
 right("cut_windows", windows)
 right("cut_windows", by_unfold)
 right(
@@ -91,6 +97,9 @@ wrong("cut_windows", "first_only", lambda *a: windows(*a, cut=1))
 wrong("cut_windows", "current first_only", lambda *a: windows(*a, ahead=0, cut=1))
 wrong("cut_windows", "strided", every_nth)
 wrong("cut_windows", "shared_target_lost", blocks)
+wrong("cut_windows", "exchanged", lambda *a: windows(*a).flip(0))
+wrong("cut_windows", "shared_target_lost exchanged", lambda *a: torch.stack([*blocks(*a)][::-1]))
+wrong("cut_windows", "rolled_chunk", rolled_chunks)
 
 
 # Seeds
@@ -130,6 +139,10 @@ wrong(
 )
 
 
+wrong("over_seeds", "columns", lambda x: torch.stack([x.mean(1), x.std(1)]))
+wrong("over_seeds", "columns", lambda x: by_statistics(x).T)
+
+
 # Gains
 
 
@@ -164,6 +177,12 @@ wrong(
 )
 wrong("gain_by_place", "summed", lambda s, long: gains(s, long, add=True))
 wrong("gain_by_place", "overall", lambda s, long: s - long.mean())
+wrong("gain_by_place", "start_left_out", lambda s, long: gains(s, long[len(s) :]))
+wrong(
+    "gain_by_place",
+    "reversed_sign start_left_out",
+    lambda s, long: long.view(-1, len(s))[1:].mean(0) - s,
+)
 wrong("gain_by_place", "reversed_sign overall", lambda s, long: long.mean() - s)
 
 
@@ -201,6 +220,13 @@ wrong("may_be_moved", "computable_is_usable", [True, False, True, True, True, Tr
 wrong("may_be_moved", "rope_knows_places", [True, False, False, True, True, False])
 wrong("may_be_moved", "bias_knows_places", [True, False, False, False, False, True])
 wrong("may_be_moved", "nothing_may", [False] * 6)
+wrong("may_be_moved", "nope_knows_places", [False, False, False, True, True, True])
+wrong("may_be_moved", "untrained_rows_are_alike", [True, True, False, True, True, True])
+wrong(
+    "may_be_moved",
+    "computable_is_usable untrained_rows_are_alike",
+    [True, True, True, True, True, True],
+)
 
 right("what_lengths_show", "BD")
 right("what_lengths_show", "db")
@@ -224,14 +250,16 @@ def test_wrong_answers_get_the_name_of_their_mistake(name, mistakes, answer):
     ("name", "answer"),
     [
         ("cut_windows", lambda *a: windows(*a, ahead=3)),
-        ("cut_windows", lambda *a: windows(*a).flip(0)),
+        ("cut_windows", lambda *a: windows(*a).flip(1)),
         ("cut_windows", lambda *a: windows(*a)[0]),
         ("over_seeds", lambda x: by_statistics(x).flip(1)),
+        ("over_seeds", lambda x: by_statistics(x)[:, 0]),
         ("over_seeds", lambda x: by_statistics(x) * 1.01),
         ("gain_by_place", lambda s, long: gains(s, long) * 2),
         ("gain_by_place", lambda s, long: torch.zeros_like(s)),
         ("untaught_buckets", [5, 0, 10, 2]),
-        ("may_be_moved", [False, False, False, True, True, True]),
+        ("may_be_moved", [False, True, True, True, True, True]),
+        ("may_be_moved", [True, False, False, False, True, True]),
     ],
 )
 def test_unknown_mistakes_get_no_name(name, answer):

@@ -25,14 +25,19 @@ def _cut_windows(
     first_only: bool = False,
     strided: bool = False,
     shared_target_lost: bool = False,
+    rolled_chunk: bool = False,
+    exchanged: bool = False,
 ) -> torch.Tensor:
     if shared_target_lost:
         rows = data[starts[:, None] + torch.arange(chunk // (length + 1) * (length + 1))]
         blocks = rows.reshape(-1, length + 1)
-        return torch.stack([blocks[:, :-1], blocks[:, 1:]])
+        both = torch.stack([blocks[:, :-1], blocks[:, 1:]])
+        return both.flip(0) if exchanged else both
     chunks = data[starts[:, None] + torch.arange(chunk)]
     step = 0 if current else (2 if twice else 1)
     after = data[starts[:, None] + torch.arange(step, chunk + step)]
+    if rolled_chunk:
+        after = chunks.roll(-1, 1)
 
     def cut(rows: torch.Tensor) -> torch.Tensor:
         if first_only:
@@ -42,7 +47,8 @@ def _cut_windows(
         return rows.reshape(-1, length)
 
     inputs = cut(chunks)
-    return torch.stack([inputs, inputs.roll(-1, 1) if rolled else cut(after)])
+    both = torch.stack([inputs, inputs.roll(-1, 1) if rolled else cut(after)])
+    return both.flip(0) if exchanged else both
 
 
 CUT_WINDOWS = Implement(
@@ -72,18 +78,26 @@ CUT_WINDOWS = Implement(
             "current",
             "the targets are the inputs themselves; a model that copies gets a loss of zero",
             GITHUB + "lucidrains/perceiver-ar-pytorch/pull/10",
-            excludes=("twice", "rolled"),
+            excludes=("twice", "rolled", "rolled_chunk", "exchanged"),
         ),
         Mistake(
             "twice",
             "the targets are two bytes ahead of the inputs: they have been shifted twice",
             GITHUB + "huggingface/transformers/issues/47394",
-            excludes=("rolled",),
+            excludes=("rolled", "rolled_chunk"),
         ),
         Mistake(
             "rolled",
             "the last target of a window is its own first byte: a roll within the window wraps",
             GITHUB + "huggingface/transformers/issues/47394",
+            excludes=("rolled_chunk",),
+        ),
+        Mistake(
+            "rolled_chunk",
+            "the last target of a chunk is the chunk's own first byte: a roll wraps, and the byte "
+            "after the chunk is never read",
+            GITHUB + "huggingface/transformers/issues/47394",
+            excludes=("first_only",),
         ),
         Mistake(
             "first_only",
@@ -101,7 +115,12 @@ CUT_WINDOWS = Implement(
             "blocks of length + 1 are cut, so some bytes of the text are never predicted, and "
             "which ones depends on the length",
             GITHUB + "VectorInstitute/odyssey/pull/236",
-            excludes=("current", "twice", "rolled", "first_only", "strided"),
+            excludes=("current", "twice", "rolled", "rolled_chunk", "first_only", "strided"),
+        ),
+        Mistake(
+            "exchanged",
+            "inputs and targets are exchanged: the model would be asked for the byte before",
+            GITHUB + "huggingface/transformers/issues/47394",
         ),
     ),
 )
@@ -118,6 +137,7 @@ def _over_seeds(
     squared: bool = False,
     across: bool = False,
     half_range: bool = False,
+    columns: bool = False,
 ) -> torch.Tensor:
     losses = losses.double()
     mean = losses.mean(1)
@@ -130,7 +150,7 @@ def _over_seeds(
         spread = power if squared else power.sqrt()
     if of_the_mean:
         spread = spread / n**0.5
-    return torch.stack([mean, spread], 1).float()
+    return torch.stack([mean, spread], 0 if columns else 1).float()
 
 
 OVER_SEEDS = Implement(
@@ -143,8 +163,8 @@ OVER_SEEDS = Implement(
     points=1,
     signature="def over_seeds(losses):",
     make_inputs=lambda: [
-        (torch.tensor([[1.71, 1.52, 1.66], [2.40, 2.95, 2.87]]),),
         (torch.tensor([[3.1, 3.9, 3.3, 3.6, 2.7]]),),
+        (torch.tensor([[1.71, 1.52, 1.66], [2.40, 2.95, 2.87]]),),
         (torch.tensor([[1.0, 2.0], [2.0, 5.0], [0.5, 0.75]]),),
     ],
     tolerance=2e-6,
@@ -185,6 +205,11 @@ OVER_SEEDS = Implement(
             "this is half the distance between the extremes, not a standard deviation",
             GITHUB + "WuYichen-97/SD-Lora-CL/issues/14",
         ),
+        Mistake(
+            "columns",
+            "rows and columns are exchanged: each row of the result is an encoding",
+            GITHUB + "pytorch/pytorch/issues/2436",
+        ),
     ),
 )
 
@@ -202,6 +227,7 @@ def _gain_by_place(
     interleaved: bool = False,
     summed: bool = False,
     overall: bool = False,
+    start_left_out: bool = False,
 ) -> torch.Tensor:
     length = len(short)
     if beginning:
@@ -213,7 +239,7 @@ def _gain_by_place(
     elif interleaved:
         other = long.view(length, -1).mean(1)
     else:
-        windows = long.view(-1, length)
+        windows = long.view(-1, length)[1 if start_left_out else 0 :]
         other = windows.sum(0) if summed else windows.mean(0)
     return other - short if reversed_sign else short - other
 
@@ -256,26 +282,33 @@ GAIN_BY_PLACE = Implement(
             "beginning",
             "only the beginning of the long window is compared, where nothing differs yet",
             GITHUB + "jquesnelle/yarn/issues/13",
-            excludes=("end", "interleaved", "summed", "overall"),
+            excludes=("end", "interleaved", "summed", "overall", "start_left_out"),
         ),
         Mistake(
             "end",
             "only the end of the long window is compared; all its parts stand for the same bytes "
             "as the short windows",
             GITHUB + "EleutherAI/lm-evaluation-harness/issues/369",
-            excludes=("interleaved", "summed", "overall"),
+            excludes=("interleaved", "summed", "overall", "start_left_out"),
         ),
         Mistake(
             "interleaved",
             "neighbours in the long window are averaged; those that belong together are one short "
             "window apart",
             GITHUB + "EleutherAI/lm-evaluation-harness/issues/369",
-            excludes=("summed", "overall"),
+            excludes=("summed", "overall", "start_left_out"),
         ),
         Mistake(
             "summed",
             "the losses in the long window are added up; take their mean over the short windows",
             "claim 19",
+            excludes=("overall",),
+        ),
+        Mistake(
+            "start_left_out",
+            "the first part of the long window is left out; nothing is gained there, and it counts "
+            "in the mean like the others",
+            GITHUB + "jquesnelle/yarn/issues/13",
             excludes=("overall",),
         ),
         Mistake(
@@ -384,6 +417,8 @@ def _may_be_moved(
     rope_knows_places: bool = False,
     bias_knows_places: bool = False,
     nothing_may: bool = False,
+    nope_knows_places: bool = False,
+    untrained_rows_are_alike: bool = False,
 ) -> list[bool]:
     answer = dict.fromkeys(_MODELS, True) | {"learned": False, "sinusoidal": False}
     if computable_is_usable:
@@ -392,6 +427,10 @@ def _may_be_moved(
         answer["RoPE"] = False
     if bias_knows_places:
         answer |= {"T5": False, "ALiBi": False}
+    if nope_knows_places:
+        answer["NoPE"] = False
+    if untrained_rows_are_alike:
+        answer["learned"] = True
     if nothing_may:
         answer = dict.fromkeys(_MODELS, False)
     return [answer[name] for name in _MODELS]
@@ -430,6 +469,19 @@ MAY_BE_MOVED = Predict(
             "bias_knows_places",
             "the biases of T5 and ALiBi are functions of the distance, and no distance has changed",
             "claim 19",
+            excludes=("nothing_may",),
+        ),
+        Mistake(
+            "nope_knows_places",
+            "what NoPE can count is the tokens before each one, not the numbers of their places",
+            "claim 20",
+            excludes=("nothing_may",),
+        ),
+        Mistake(
+            "untrained_rows_are_alike",
+            "the rows behind the 64th hold the noise of their initialisation: each adds a random "
+            "vector that the model has never met",
+            GITHUB + "huggingface/transformers/pull/13559",
             excludes=("nothing_may",),
         ),
         Mistake(
@@ -482,7 +534,7 @@ WHAT_LENGTHS_SHOW = explain(
         ),
         "H": Statement(
             "The model with the lowest loss on long texts is also the one that remembers most.",
-            "loss is won near by; NoPE has a high loss and the longest memory of a quote",
+            "loss is won near by; NoPE has a high loss and a long memory of a quote",
             "claim 19",
         ),
     },
