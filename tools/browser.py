@@ -68,8 +68,29 @@ MEASURE = """() => {
     .filter(e => e.getBoundingClientRect().right > width + 1 && !inOwnBox(e))
     .slice(0, 5)
     .map(e => e.tagName.toLowerCase() + '.' + (e.getAttribute('class') || ''));
+  // What nobody can reach: past the edge of the screen, or cut off by a box that does not scroll.
+  const lost = [];
+  const kinds = 'mjx-container, img, svg, table, pre, label, summary';
+  for (const e of document.querySelectorAll('.bd-article :is(' + kinds + ')')) {
+    const box = e.getBoundingClientRect();
+    if (!e.checkVisibility() || !box.width) continue;
+    let out = box.right > width + 1 || box.left < -1;
+    for (let p = e; p && p !== document.body; p = p.parentElement) {
+      const how = getComputedStyle(p).overflowX, edge = p.getBoundingClientRect();
+      if (how === 'auto' || how === 'scroll') {
+        out = edge.right > width + 1 || edge.left < -1;
+        break;
+      }
+      if ((how === 'hidden' || how === 'clip') && box.right > edge.right + 1) {
+        out = true;
+        break;
+      }
+    }
+    if (out) lost.push(e.tagName.toLowerCase() + ' ' + e.textContent.trim().slice(0, 60));
+  }
   return {
     theme: root.dataset.theme,
+    lost: lost.slice(0, 5),
     scrollWidth: root.scrollWidth,
     clientWidth: width,
     wide,
@@ -86,6 +107,12 @@ MEASURE = """() => {
       .map(e => e.getAttribute('href').slice(1))
       .filter(id => id && !document.getElementById(decodeURIComponent(id))),
   };
+}"""
+
+# What a reader can open: questions, folded code and folded notes.
+UNFOLD = """() => {
+  document.querySelectorAll('.bd-article details').forEach(e => { e.open = true; });
+  document.querySelectorAll('.bd-article .toggle-hidden .toggle-button').forEach(e => e.click());
 }"""
 
 # One visible text element for each combination of colour, background, size and weight: the
@@ -259,6 +286,7 @@ def problems(seen: dict, requests: dict[str, list[str]]) -> list[str]:
     if seen["scrollWidth"] > seen["clientWidth"]:
         found.append(f"scrolls sideways: {seen['scrollWidth']} > {seen['clientWidth']} px")
     found += [f"wider than the page: {element}" for element in seen["wide"]]
+    found += [f"cut off: {what}" for what in seen["lost"]]
     found += [f"formula not typeset: {text}" for text in seen["raw"]]
     found += [f"formula with an error: {text}" for text in seen["broken"]]
     found += [f"link to a missing anchor: #{anchor}" for anchor in seen["broken_links"]]
@@ -296,6 +324,9 @@ def _zipped(path: Path) -> int:
 def visit(browser: Any, site: Path, base: str, page: str, axe: str | None) -> dict[str, Any]:
     """Open a page once and look at it in every scheme and width.
 
+    On the narrow screen everything that can be opened is open, so that the questions' answers and
+    the folded code are looked at as well.
+
     Returns:
         Under ``"problems"`` and ``"axe"`` a list of texts for each ``"scheme width"``, under
         ``"weight"`` what :func:`weight` returns, ``"formulas"`` and ``"explorers"`` counts.
@@ -310,6 +341,8 @@ def visit(browser: Any, site: Path, base: str, page: str, axe: str | None) -> di
             tab.evaluate(axe)
         for width, height in WIDTHS.items():
             tab.set_viewport_size({"width": width, "height": height})
+            if width == min(WIDTHS):
+                tab.evaluate(UNFOLD)
             tab.wait_for_timeout(AFTER_RESIZE)
             for scheme in SCHEMES:
                 tab.emulate_media(color_scheme=scheme)
