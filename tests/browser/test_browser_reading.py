@@ -105,11 +105,9 @@ FOCUS = """() => {
     name: words.trim() || [...e.querySelectorAll('img')].map(i => i.alt).join(''),
     visible: box.width > 0 && box.height > 0 && box.bottom > 0 && box.top < innerHeight,
     marked: style.outlineStyle !== 'none' || style.boxShadow !== 'none',
-    main: !!e.closest('main'),
+    jumps: e.tabIndex > 0,  // out of the order of the page
     explorer: !!e.closest('.posenc-explorer'),
     question: !!e.closest('.posenc-quiz'),
-    formula: e.tagName === 'MJX-CONTAINER',
-    top: box.top + scrollY,
   };
 }"""
 
@@ -139,6 +137,8 @@ def with_explorer() -> str:
 @pytest.mark.parametrize("page", ["index", "search", with_explorer()])
 def test_the_tab_key_leads_through_the_whole_page(page, chromium, base):
     with opened(chromium, base, page) as (tab, _):
+        # Where the page scrolls slowly, the focus is out of sight for a moment.
+        tab.add_style_tag(content="html { scroll-behavior: auto !important; }")
         controls = tab.locator(".posenc-explorer :is(input, select)").count()
         choices = tab.locator(".posenc-quiz summary").count()
         stops = walk(tab)
@@ -149,6 +149,4 @@ def test_the_tab_key_leads_through_the_whole_page(page, chromium, base):
     # Groups of radio buttons are one stop; every other control and every choice is one.
     assert sum(s["explorer"] for s in stops) >= min(controls, 2)
     assert sum(s["question"] for s in stops) == choices
-    # In the text the focus only goes down.
-    tops = [s["top"] for s in stops if s["main"] and not s["explorer"]]
-    assert all(b >= a - 60 for a, b in zip(tops, tops[1:], strict=False))
+    assert [s["what"] for s in stops if s["jumps"]] == []
