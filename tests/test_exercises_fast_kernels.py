@@ -71,7 +71,19 @@ def in_place_on_a_copy(x, cos, sin):
     return x
 
 
+def by_three_shears(x, cos, sin):
+    """Not one number is kept aside: each step changes one half by the other."""
+    y = x.clone()
+    left, right = y[:, : cos.shape[1]], y[:, cos.shape[1] : 2 * cos.shape[1]]
+    slope = (cos - 1) / sin
+    left.add_(right * slope)
+    right.add_(left * sin)
+    left.add_(right * slope)
+    return y
+
+
 RIGHT += [
+    ("turn_in_place", by_three_shears),
     ("turn_in_place", by_pairs(onward)),
     ("turn_in_place", by_complex_numbers),
     ("turn_in_place", in_place_on_a_copy),
@@ -128,8 +140,12 @@ wrong("turn_backward", "same_angle rest_blocked", by_pairs(onward, rest="zero"))
 # Addresses: a dot product, or the places that PyTorch itself reports
 
 
-def dotted(strides_of=lambda shape, strides: strides, second=lambda i, pairs, width: i + pairs,
-           first=lambda i: i, unit=1):
+def dotted(
+    strides_of=lambda shape, strides: strides,
+    second=lambda i, pairs, width: i + pairs,
+    first=lambda i: i,
+    unit=1,
+):
     def answer(shape, strides, index, pairs):
         *place, i = index
         ways = strides_of(shape, strides)
@@ -150,7 +166,16 @@ def dense(shape, strides):
     return torch.empty(shape).stride()
 
 
-RIGHT += [("pair_addresses", dotted()), ("pair_addresses", of_a_view)]
+def in_numbers_of_numpy(shape, strides, index, pairs):
+    first = np.dot(index, strides)
+    return [first, first + pairs * strides[-1]]
+
+
+RIGHT += [
+    ("pair_addresses", dotted()),
+    ("pair_addresses", of_a_view),
+    ("pair_addresses", in_numbers_of_numpy),
+]
 wrong("pair_addresses", "packed", dotted(dense))
 wrong("pair_addresses", "axes_exchanged", dotted(lambda n, s: (s[0], s[2], s[1], s[3])))
 wrong("pair_addresses", "channels_adjacent", dotted(lambda n, s: (*s[:3], 1)))
@@ -161,6 +186,12 @@ wrong(
     dotted(first=lambda i: 2 * i, second=lambda i, pairs, width: 2 * i + 1),
 )
 wrong("pair_addresses", "in_bytes", dotted(unit=4))
+
+
+# Bytes: as the page counts them, with tables, or by hand without
+
+RIGHT += [("bytes_moved", [2, 2, 10.25, 26.5]), ("bytes_moved", (2.0, 2.0, 10.0, 26.0))]
+RIGHT += [("honest_numbers", answer) for answer in ("DA", "a, d", {"D", "A"})]
 
 
 @pytest.mark.parametrize(("name", "mistakes", "answer"), WRONG)

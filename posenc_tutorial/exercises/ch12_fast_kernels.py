@@ -63,6 +63,7 @@ BYTES_MOVED = Predict(
     minutes=8,
     points=2,
     reference=_bytes_moved,
+    tolerance=0.5,  # the page's own count has the tables in it, a quarter and a half of a size
     parts=("copy_", "one fused loop", "the line of the task", "the same in float32"),
     hints=(
         "Every operation reads its inputs from memory and writes its output to it.",
@@ -158,7 +159,7 @@ TURN_IN_PLACE = Implement(
     points=2,
     signature="def turn_in_place(x, cos, sin):",
     make_inputs=_turn_inputs,
-    tolerance=2e-6,
+    tolerance=1e-5,  # three shears, which need no copy of a row, divide by the sine
     any_float=True,
     reference=_turn_in_place,
     hints=(
@@ -397,8 +398,8 @@ PAIR_ADDRESSES = Implement(
 HONEST_NUMBERS = explain(
     {
         "A": Statement(
-            "A rotation of large tensors cannot take less time than copying them into memory that "
-            "is there, whatever the processor can compute."
+            "A rotation of large tensors into other memory cannot take less time than copying them "
+            "there, whatever the processor can compute."
         ),
         "B": Statement(
             "The first call may count, since a user has to wait for it too.",

@@ -64,6 +64,8 @@ def portable(value: Any) -> Any:
         if value.layout != torch.strided or value.is_quantized:
             return {"unusable": "a tensor that is not dense"}
         return value.detach().resolve_conj().resolve_neg().clone().as_subclass(torch.Tensor)
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        value = value.item()  # a number of NumPy's, such as np.dot of two lists of integers
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
