@@ -22,7 +22,7 @@ from posenc_tutorial.claims.catalogue import CLAIMS
 from tools.notebooks import BOOK, ROOT
 
 # Claims that no cell has decided yet. A new verdict is taken out of here; none is ever put in.
-NOT_DECIDED = {25}
+NOT_DECIDED: set[int] = set()
 
 PACKAGE = "posenc_tutorial.claims"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.colors import to_rgba
 
 from posenc_tutorial.plots import train_short as plots
 
@@ -50,16 +51,19 @@ def test_error_bars_only_if_given():
     assert low.tolist() == pytest.approx([losses["NoPE"][0] - 0.1, losses["NoPE"][0] + 0.1])
 
 
-def test_loss_along_has_a_panel_for_each():
-    losses = some(5)
-    axes = plots.loss_along((8, 48, 192, 500, 900), losses, trained=64)
+def test_difference_along_has_a_panel_for_each():
+    losses = some(4)
+    axes = plots.difference_along((0, 64, 256, 512, 1024), losses, trained=64)
     shown = [ax for ax in axes.flat if ax.get_visible()]
     assert len(shown) == 7
     for ax, name in zip(shown, NAMES, strict=True):
-        own = next(line for line in ax.lines if line.get_label() == name)
-        assert own.get_ydata().tolist() == losses[name]
+        own = next(steps for steps in ax.patches if steps.get_label() == name)
+        assert own.get_data().values.tolist() == losses[name]
+        assert own.get_data().edges.tolist() == [0, 64, 256, 512, 1024]
+        assert own.get_zorder() > max(s.get_zorder() for s in ax.patches if s is not own)
         assert name in [text.get_text() for text in ax.texts]
-        assert len(ax.lines) == 8  # the others behind it, and the trained length
+        assert len(ax.patches) == 7  # the others behind it
+        assert ax.lines[0].get_xdata()[0] == 64 and ax.get_xlim() == (32, 1024)
 
 
 def test_gain_by_place():
@@ -69,12 +73,45 @@ def test_gain_by_place():
     assert [text.get_text() for text in ax.get_legend().get_texts()] == list(gains)
 
 
+def test_an_encoding_has_one_colour_in_all_figures():
+    names = [name.replace("RoPE, base", "RoPE") for name in NAMES]
+    by_length = plots.loss_by_length(LENGTHS, {n: [1.0, 2.0, 3.0] for n in names}, trained=64)
+    want = {c.get_label(): c[0].get_color() for c in by_length.containers}
+    along = plots.difference_along((0, 64, 128), {n: [0.0, 1.0] for n in names}, trained=64)
+    for name, ax in zip(names, along.flat, strict=False):
+        own = next(steps for steps in ax.patches if steps.get_label() == name)
+        assert own.get_edgecolor() == to_rgba(want[name])
+    gain = plots.gain_by_place({n: [0.5, 0.1] for n in reversed(names)})
+    assert {c.get_label(): c.get_color() for c in gain.lines[: len(names)]} == want
+    assert len(set(want.values())) == len(names)
+
+
+def test_new_pairs():
+    axes = plots.new_pairs(64, begins=144, moved=32, longest=192)
+    regions = [{p.get_label(): p.get_xy()[:-1].tolist() for p in ax.patches} for ax in axes]
+    assert [list(region) for region in regions] == [
+        ["moved", "trained"],
+        ["new distances", "old distances", "trained"],
+    ]
+    for key, query in regions[0]["moved"]:  # beyond what was trained, and no distance is new
+        assert min(key, query) >= 144 and 0 <= query - key <= 32
+    for key, query in regions[1]["new distances"]:
+        assert 64 <= query - key and query >= 64
+    for key, query in regions[1]["old distances"]:
+        assert 0 <= query - key <= 64 and query >= 64
+    for region in regions:
+        assert region["trained"] == [[0, 0], [0, 64], [64, 64]]
+    assert all(ax.yaxis_inverted() for ax in axes)
+
+
 def test_mass_beyond():
     ax = plots.mass_beyond({"ALiBi": 0.02, "RoPE": 0.5}, uniform=0.8)
     assert [bar.get_width() for bar in ax.patches] == [0.02, 0.5]
     assert [text.get_text() for text in ax.texts] == ["2 %", "50 %"]
     assert ax.lines[0].get_xdata()[0] == 0.8
     assert ax.yaxis_inverted()
+    assert [tick.get_text() for tick in ax.get_xticklabels()][::4] == ["0 %", "100 %"]
+    assert all(text.get_bbox_patch().get_facecolor() == (1, 1, 1, 1) for text in ax.texts)
 
 
 def test_drift():

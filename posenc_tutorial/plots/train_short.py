@@ -6,15 +6,23 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ._style import BLUE, COLOURS, GREY, INK, RED, label_line, new_axes, style
+from ._style import BLUE, COLOURS, GREY, INK, ORANGE, RED, SKY, label_line, new_axes, style
 
 _LOOK = (
     ("o", "-"), ("s", "--"), ("D", "-"), ("^", "-."), ("v", "-"), ("*", ":"), ("P", "--"),
 )  # fmt: skip
 
 
+_ORDER = ("NoPE", "learned", "sinusoidal", "T5", "ALiBi", "RoPE", "RoPE 500,000")
+
+
 def _colour(number: int) -> str:
     return (*COLOURS, INK)[number % (len(COLOURS) + 1)]
+
+
+def _number(name: str, number: int) -> int:
+    """An encoding of the chapter looks the same in every figure; others go by their order."""
+    return _ORDER.index(name) if name in _ORDER else number
 
 
 def _spread_out(values: Sequence[float], gap: float) -> list[float]:
@@ -71,18 +79,18 @@ def loss_by_length(
     return ax
 
 
-def loss_along(
-    centres: Sequence[float],
-    losses: Mapping[str, Sequence[float]],
+def difference_along(
+    edges: Sequence[int],
+    differences: Mapping[str, Sequence[float]],
     *,
     trained: int,
     axes=None,
 ):
-    """Loss along a long window, one small panel an encoding, the others grey behind it.
+    """What a long window costs the same bytes, one small panel an encoding, the others grey.
 
     Args:
-        centres: ``(n,)``, where in the window, bytes.
-        losses: name to ``(n,)``, nats per byte.
+        edges: ``(n + 1,)``, where the stretches of the window begin and end, bytes.
+        differences: name to ``(n,)``, nats per byte, 0 where a short window does as well.
         trained: the trained length, a dotted line.
         axes: as many axes as encodings, or None for a new figure.
 
@@ -90,27 +98,29 @@ def loss_along(
         The array of axes.
     """
     with style():
-        columns = min(4, len(losses))
-        rows = -(-len(losses) // columns)
+        columns = min(4, len(differences))
+        rows = -(-len(differences) // columns)
         axes = new_axes(axes, figsize=(2.0 * columns, 2.0 * rows), nrows=rows, ncols=columns,
                         sharex=True, sharey=True, squeeze=False)  # fmt: skip
         flat = np.ravel(axes)
-        for number, (ax, name) in enumerate(zip(flat, losses, strict=False)):
-            for other, values in losses.items():
+        for number, (ax, name) in enumerate(zip(flat, differences, strict=False)):
+            for other, values in differences.items():
                 if other != name:
-                    ax.plot(centres, values, color="#d0d0d0", lw=0.8, zorder=1)
-            ax.plot(centres, losses[name], color=_colour(number), lw=2, zorder=3, label=name)
+                    ax.stairs(values, edges, baseline=None, color="#d0d0d0", lw=0.8, zorder=1)
+            ax.stairs(differences[name], edges, baseline=None, lw=2, zorder=3, label=name,
+                      color=_colour(_number(name, number)))  # fmt: skip
             ax.axvline(trained, color=GREY, ls=":", lw=1)
             ax.set_xscale("log", base=2)
-            ax.set_xticks([16, 64, 256, 1024], ["16", "64", "256", "1024"])
+            ax.set_xlim(trained / 2, edges[-1])
+            ax.set_xticks([64, 256, 1024], ["64", "256", "1024"])
             ax.minorticks_off()
             ax.text(0.04, 0.97, name, transform=ax.transAxes, va="top", fontsize=9)
-        for ax in flat[len(losses) :]:
+        for ax in flat[len(differences) :]:
             ax.set_visible(False)
         for row in np.atleast_2d(axes):
-            row[0].set_ylabel("nats per byte")
-        for number, ax in enumerate(flat[: len(losses)]):
-            if number + columns >= len(losses):
+            row[0].set_ylabel("nats more")
+        for number, ax in enumerate(flat[: len(differences)]):
+            if number + columns >= len(differences):
                 ax.set_xlabel("place in the window")
                 ax.xaxis.set_tick_params(labelbottom=True)
     return axes
@@ -129,15 +139,63 @@ def gain_by_place(gains: Mapping[str, Sequence[float]], *, ax=None):
     with style():
         ax = new_axes(ax, figsize=(6.6, 3.2))
         for number, (name, values) in enumerate(gains.items()):
-            marker, dash = _LOOK[number]
-            colour = (RED, BLUE, INK)[number % 3]
-            ax.plot(range(len(values)), values, color=colour, ls=dash, marker=marker, ms=3, lw=1.2,
-                    label=name)  # fmt: skip
+            look = _number(name, number)
+            marker, dash = _LOOK[look % len(_LOOK)]
+            ax.plot(range(len(values)), values, color=_colour(look), ls=dash, marker=marker, ms=3,
+                    lw=1.2, label=name)  # fmt: skip
         ax.axhline(0, color=GREY, lw=0.8)
         ax.legend(loc="upper right", fontsize=9)
         ax.set_xlabel("place of the byte in its window of the trained length")
         ax.set_ylabel("nats gained in a longer one")
     return ax
+
+
+def new_pairs(trained: int, *, begins: int, moved: int, longest: int, axes=None):
+    """Pairs of a query and an earlier key: a text that is moved, and a text that is longer.
+
+    Left, a short text far out, whose places are new and whose distances are not; right, a long
+    text from place 0 on, in which both occur. The trained pairs are grey in both.
+
+    Args:
+        trained: the trained length, ``L``.
+        begins: where the moved text begins.
+        moved: how long it is, no longer than ``trained``.
+        longest: how long the long text is.
+        axes: two axes, or None for a new figure.
+
+    Returns:
+        The array of axes.
+    """
+
+    def region(ax, corners, colour, **kwargs):
+        ax.fill(*zip(*corners, strict=True), facecolor=colour, **kwargs)
+
+    with style():
+        axes = np.ravel(new_axes(axes, figsize=(6.6, 3.1), ncols=2, sharex=True, sharey=True))
+        left, right = axes
+        b, m, n = begins, moved, longest
+        region(left, [(b, b), (b, b + m), (b + m, b + m)], SKY, label="moved")
+        left.annotate("new places,\nold distances", (b, b + m / 2), xytext=(-6, 0), ha="right",
+                      va="center", textcoords="offset points", fontsize=9)  # fmt: skip
+        region(right, [(0, trained), (0, n), (n - trained, n)], ORANGE, label="new distances",
+               hatch="//", edgecolor="white", lw=0)  # fmt: skip
+        region(right, [(trained, trained), (0, trained), (n - trained, n), (n, n)], SKY,
+               label="old distances")  # fmt: skip
+        right.text(0.2 * n, 0.8 * n, "new\ndistances", ha="center", va="center", fontsize=9,
+                   bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})  # fmt: skip
+        for ax in axes:
+            region(ax, [(0, 0), (0, trained), (trained, trained)], GREY, label="trained")
+            ax.annotate("trained", (trained, trained / 2), xytext=(2, 0), va="center", fontsize=9,
+                        textcoords="offset points")  # fmt: skip
+            ax.set_aspect("equal")
+            ax.set_xlim(0, n)
+            ax.set_ylim(n, 0)
+            ticks = range(0, n + 1, trained)
+            ax.set_xticks(ticks)
+            ax.set_yticks(ticks)
+            ax.set_xlabel("place of the key")
+        left.set_ylabel("place of the query")
+    return axes
 
 
 def mass_beyond(shares: Mapping[str, float], *, uniform: float, ax=None):
@@ -155,10 +213,13 @@ def mass_beyond(shares: Mapping[str, float], *, uniform: float, ax=None):
         ax = new_axes(ax, figsize=(6.6, 3.0))
         names = list(shares)
         bars = ax.barh(names, [shares[name] for name in names], color=BLUE, height=0.6)
-        ax.bar_label(bars, [f"{100 * shares[name]:.0f} %" for name in names], padding=3, fontsize=9)
         ax.axvline(uniform, color=GREY, ls=":", lw=1.2)
+        behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # the dotted line
+        ax.bar_label(bars, [f"{100 * shares[name]:.0f} %" for name in names], padding=3, fontsize=9,
+                     bbox=behind)  # fmt: skip
         ax.invert_yaxis()
-        ax.set_xlim(0, 1.05)
+        ax.set_xlim(0, 1.08)
+        ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
         ax.set_xlabel("attention to distances that training never showed (dotted: if uniform)")
     return ax
 
