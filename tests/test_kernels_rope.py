@@ -393,6 +393,8 @@ def hide(monkeypatch, *packages):
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name, *a: None if name in packages else real(name, *a)
     )
+    # Without its memory of what is installed.
+    monkeypatch.setattr(rotary, "_installed", rotary._installed.__wrapped__)
     imported = builtins.__import__
 
     def forbidden(name, *arguments):

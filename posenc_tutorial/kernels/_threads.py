@@ -12,9 +12,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from array import array
 from concurrent.futures import ThreadPoolExecutor
-
-import numpy as np
 
 _BORN = os.getpid()
 _POOLS: dict[tuple[int, int], ThreadPoolExecutor] = {}
@@ -35,7 +34,7 @@ def openmp() -> ctypes.CDLL | None:
     return library
 
 
-def run(loop, numbers: np.ndarray, threads: int) -> None:
+def run(loop, numbers: array, threads: int) -> None:
     """Call ``loop`` for all shares of its work.
 
     Args:
@@ -45,8 +44,8 @@ def run(loop, numbers: np.ndarray, threads: int) -> None:
         threads: how many to use.
     """
     if threads > 1 and os.getpid() == _BORN and openmp() is not None:  # not after a fork
-        numbers[-2:] = 0, 0
-        openmp().GOMP_parallel(loop.address, numbers.ctypes.data, threads, 0)
+        numbers[-2] = numbers[-1] = 0
+        openmp().GOMP_parallel(loop.address, numbers.buffer_info()[0], threads, 0)
         return
     # More shares than threads, so that a thread that starts late can take fewer.
     shares = 1 if threads == 1 else 8 * threads
@@ -54,9 +53,9 @@ def run(loop, numbers: np.ndarray, threads: int) -> None:
 
     def work() -> None:
         for share in todo:
-            mine = numbers.copy()
-            mine[-2:] = share, shares
-            loop.ctypes(mine.ctypes.data)  # without Python's lock
+            mine = numbers[:]
+            mine[-2], mine[-1] = share, shares
+            loop.ctypes(mine.buffer_info()[0])  # without Python's lock
 
     key = (os.getpid(), threads - 1)
     if threads > 1 and key not in _POOLS:

@@ -15,6 +15,7 @@ backend        device       how
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import shutil
@@ -143,11 +144,9 @@ def _checked(q, k, cos, sin, layout) -> tuple[torch.Tensor, torch.Tensor]:
         raise ValueError(f"cos and sin differ: {tuple(cos.shape)} and {tuple(sin.shape)}")
     if not (cos.is_floating_point() and sin.is_floating_point()):
         raise TypeError(f"cos and sin must be floating-point, got {cos.dtype} and {sin.dtype}")
-    devices = {x.device for x in (q, k, cos, sin)}
-    if len(devices) > 1:
-        raise ValueError(
-            f"q, k, cos and sin must be on one device, got {sorted(map(str, devices))}"
-        )
+    if not q.device == k.device == cos.device == sin.device:
+        devices = sorted({str(x.device) for x in (q, k, cos, sin)})
+        raise ValueError(f"q, k, cos and sin must be on one device, got {devices}")
     batch, _, n, head_dim = q.shape
     shape = tuple(cos.shape)
     if cos.dim() == 4 and shape[1] == 1:
@@ -190,23 +189,21 @@ def _check_out(q, k, cos, sin, out) -> None:
             )
     if q.is_meta:
         return  # no memory, nothing to share
-    on_q, on_k, on_cos, on_sin, on_out_q, on_out_k = map(_Places, (q, k, cos, sin, *out))
-    for name, x, o, on_x, on_o in (
-        ("q", q, out[0], on_q, on_out_q),
-        ("k", k, out[1], on_k, on_out_k),
-    ):
-        itself = on_o.begin == on_x.begin and o.stride() == x.stride()
-        if not itself and _share(on_o, on_x):
+    q, k, cos, sin, out_q, out_k = ((x, *_span(x)) for x in (q, k, cos, sin, *out))
+    for name, x, o in (("q", q, out_q), ("k", k, out_k)):
+        itself = o[1] == x[1] and o[0].stride() == x[0].stride()
+        if not itself and _share(*o, *x):
             raise ValueError(f"out for {name} overlaps {name} without being {name} itself")
-        if _share(on_o, on_cos) or _share(on_o, on_sin):
+        if _share(*o, *cos) or _share(*o, *sin):
             raise ValueError(f"out for {name} overlaps cos or sin, which are read meanwhile")
-    for a, b in ((on_out_q, on_out_k), (on_out_q, on_k), (on_out_k, on_q)):
-        if _share(a, b):
-            raise ValueError("out for q and out for k need memory of their own")
+    if _share(*out_q, *out_k) or _share(*out_q, *k) or _share(*out_k, *q):
+        raise ValueError("out for q and out for k need memory of their own")
 
 
 def _overlaps_itself(x: torch.Tensor) -> bool:
     """Whether two elements may share a place: a step that lands inside what smaller steps span."""
+    if x.is_contiguous():
+        return False
     reach = 0
     for step, size in sorted(zip(x.stride(), x.shape, strict=True)):
         if size > 1:
@@ -216,37 +213,43 @@ def _overlaps_itself(x: torch.Tensor) -> bool:
     return False
 
 
+def _span(x: torch.Tensor) -> tuple[int, int]:
+    """The addresses where a tensor begins and ends."""
+    begin = x.data_ptr()
+    if x.is_contiguous() or x.numel() == 0:
+        return begin, begin + x.nbytes
+    last = sum((size - 1) * step for size, step in zip(x.shape, x.stride(), strict=True))
+    return begin, begin + (last + 1) * x.element_size()
+
+
+def _share(
+    a: torch.Tensor, begin: int, end: int, b: torch.Tensor, b_begin: int, b_end: int
+) -> bool:
+    """Whether two tensors, with their spans, have an element in common.
+
+    Packed q, k and v interleave in memory without sharing a byte, so the spans do not always
+    decide. NumPy solves it exactly from addresses, shapes and strides; it reads no memory.
+    """
+    if end <= b_begin or b_end <= begin:
+        return False
+    try:
+        return np.shares_memory(np.asarray(_Places(a)), np.asarray(_Places(b)), max_work=10**6)
+    except np.exceptions.TooHardError:
+        return begin == b_begin
+
+
 class _Places:
     """The addresses of a tensor's elements, as NumPy's array interface tells them."""
 
     def __init__(self, x: torch.Tensor) -> None:
-        size, shape = x.element_size(), tuple(x.shape)
-        steps = tuple(step * size for step in x.stride())
-        self.begin = x.data_ptr()
-        reach = sum((count - 1) * step for count, step in zip(shape, steps, strict=True))
-        self.end = self.begin + (0 if 0 in shape else reach + size)
+        size = x.element_size()
         self.__array_interface__ = {
             "version": 3,
-            "data": (self.begin, True),
-            "shape": shape,
-            "strides": steps,
+            "data": (x.data_ptr(), True),
+            "shape": tuple(x.shape),
+            "strides": tuple(step * size for step in x.stride()),
             "typestr": f"|V{size}",
         }
-
-
-def _share(a: _Places, b: _Places) -> bool:
-    """Whether two tensors have an element in common.
-
-    Packed q, k and v interleave in memory without sharing a byte, so first and last element do
-    not always decide. NumPy solves it exactly from addresses, shapes and strides; it reads no
-    memory.
-    """
-    if a.end <= b.begin or b.end <= a.begin:
-        return False
-    try:
-        return np.shares_memory(np.asarray(a), np.asarray(b), max_work=10**6)
-    except np.exceptions.TooHardError:
-        return a.begin == b.begin
 
 
 # Choosing
@@ -302,6 +305,7 @@ def why_not(
     return _BROKEN.get((backend, kind))
 
 
+@functools.cache
 def _installed(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
 
@@ -349,9 +353,10 @@ def _recorded(*tensors: torch.Tensor) -> str | None:
         return None  # there a kernel is a hole in the graph that the caller has asked for
     if torch.jit.is_tracing():
         return "torch.jit.trace"
-    for mode in torch.utils._python_dispatch._get_current_dispatch_mode_stack():
-        if type(mode).__name__ in ("FakeTensorMode", "ProxyTorchDispatchMode"):
-            return type(mode).__name__
+    if torch._C._len_torch_dispatch_stack():
+        for mode in torch.utils._python_dispatch._get_current_dispatch_mode_stack():
+            if type(mode).__name__ in ("FakeTensorMode", "ProxyTorchDispatchMode"):
+                return type(mode).__name__
     for x in tensors:
         if type(x) not in (torch.Tensor, torch.nn.Parameter):
             return type(x).__name__  # a tensor that decides itself what its operations do
@@ -382,8 +387,7 @@ def _run(q, k, cos, sin, layout, backend, out):
         if _differentiated(q, k):
             return _Turn.apply(q, k, cos, sin, layout, False, backend)
         return _turn(q, k, cos, sin, layout, False, backend, None)
-    with torch.no_grad():
-        _turn(q, k, cos, sin, layout, False, backend, out)
+    _turn(q, k, cos, sin, layout, False, backend, out)
     for o in out:
         if not o.is_inference():  # a kernel wrote past PyTorch, which must know for its gradients
             torch.autograd.graph.increment_version(o)
