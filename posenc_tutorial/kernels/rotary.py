@@ -152,7 +152,7 @@ def _checked(q, k, cos, sin, layout) -> tuple[torch.Tensor, torch.Tensor]:
     if cos.dim() == 4 and shape[1] == 1:
         cos, sin = cos[:, 0], sin[:, 0]
     elif cos.dim() == 2:
-        cos, sin = cos[None], sin[None]
+        cos, sin = cos.unsqueeze(0), sin.unsqueeze(0)
     if cos.dim() != 3 or cos.shape[0] not in (1, batch) or cos.shape[1] != n or shape[-1] < 1:
         raise ValueError(
             f"cos must have shape ({n}, rotary_dim/2) or ({batch}, {n}, rotary_dim/2), got {shape}"
@@ -162,8 +162,8 @@ def _checked(q, k, cos, sin, layout) -> tuple[torch.Tensor, torch.Tensor]:
             f"cos has {shape[-1]} columns, one per pair, and so turns {2 * shape[-1]} channels, "
             f"but a head has only {head_dim}; the tables must not repeat each angle"
         )
-    wide = torch.promote_types(q.dtype, torch.float32)
-    return cos.to(wide), sin.to(wide)
+    wide = torch.float64 if q.dtype == torch.float64 else torch.float32
+    return (cos, sin) if cos.dtype == sin.dtype == wide else (cos.to(wide), sin.to(wide))
 
 
 def _check_out(q, k, cos, sin, out) -> None:
@@ -279,7 +279,7 @@ def why_not(
     """
     if backend not in BACKENDS[1:]:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS[1:])}, got {backend!r}")
-    kind = torch.device(device).type
+    kind = device.type if isinstance(device, torch.device) else torch.device(device).type
     if backend == "eager":
         return None
     if backend == "compiled":
@@ -448,8 +448,9 @@ class _Turn(torch.autograd.Function):
 def _turn(q, k, cos, sin, layout, inverse, backend, out):
     """Rotate without recording, by one of the kernels; new tensors unless ``out`` is given."""
     # A lazy minus sign, as in z.conj().imag, is no number in memory yet.
-    q, k, cos, sin = (x.resolve_neg() for x in (q, k, cos, sin))
-    if out is not None and any(o.is_neg() for o in out):
+    if q.is_neg() or k.is_neg() or cos.is_neg() or sin.is_neg():
+        q, k, cos, sin = (x.resolve_neg() for x in (q, k, cos, sin))
+    if out is not None and (out[0].is_neg() or out[1].is_neg()):
         return _eager(q, k, cos, sin, layout, out)
     if backend == "compiled":
         from . import _compiled as kernel
