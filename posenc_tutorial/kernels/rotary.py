@@ -68,10 +68,11 @@ def apply_rope(
 
     Raises:
         ImportError: the backend asked for needs a package that is not installed.
-        RuntimeError: the backend asked for cannot run here; ``out`` where a gradient is needed.
-        TypeError: dtypes that do not fit, or that the backend cannot rotate.
+        RuntimeError: the backend asked for cannot run here, or leaves no trace where operations
+            are recorded to run later; ``out`` where a gradient is needed.
+        TypeError: what is no tensor; dtypes that do not fit, or that the backend cannot rotate.
         ValueError: shapes that do not fit; an unknown layout or backend; ``out`` that overlaps
-            an input without being that input.
+            itself, the tables, or an input without being that input.
     """
     cos, sin = _checked(q, k, cos, sin, layout)
     if backend not in BACKENDS:
