@@ -6,17 +6,18 @@
 Writes ``benchmarks/results/bench.csv`` and ``bench.md``; chapter 12 draws a copy of the first,
 ``posenc_tutorial/kernels/measured.csv``. Ways of doing the same thing are timed in
 turn, again and again, so that whatever else the machine does hits all of them alike. Before every
-run something else is copied, untimed: then no way finds in a cache what the one before it left
-there, and all of them find the same threads awake. A row is the median of its times, and the
-columns to compare are the ratios. The limit of a rotation is ``copy_`` into memory that is there:
-it reads and writes every byte once, as a rotation must. The limit of one that returns new tensors
-is ``clone``.
+run something else is copied, untimed, and memory that is free is given back to the system (glibc):
+then no way finds in a cache or in reserve what the one before it left there, and all of them find
+the same threads awake. A row is the median of its times, and the columns to compare are the ratios.
+The limit of a rotation is ``copy_`` into memory that is there: it reads and writes every byte once,
+as a rotation must. The limit of one that returns new tensors is ``clone``.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import ctypes
 import math
 import os
 import platform
@@ -36,6 +37,7 @@ from posenc_tutorial.attention import attention
 from posenc_tutorial.kernels import apply_rope, biased_attention, why_not
 
 RESULTS = Path(__file__).parent / "results"
+TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
 Q_HEADS, K_HEADS, HEAD_DIM = 32, 8, 128
 COLUMNS = (
     "part", "what", "device", "dtype", "layout", "n", "milliseconds", "spread", "ratio_copy",
@@ -61,6 +63,7 @@ def interleaved(ways: dict[str, Callable], device, repeats: int, warm: int = 2) 
     for _ in range(repeats):
         for name, run in ways.items():
             start_to.copy_(start_from)
+            give_memory_back()
             wait(device)
             start = time.perf_counter()
             run()
@@ -71,6 +74,12 @@ def interleaved(ways: dict[str, Callable], device, repeats: int, warm: int = 2) 
         low, middle, high = statistics.quantiles(each, n=4)
         done[name] = middle, (high - low) / 2 / middle
     return done
+
+
+def give_memory_back() -> None:
+    """Otherwise chance decides which way gets memory that was used before: it is far cheaper."""
+    if TRIM is not None:
+        TRIM(0)
 
 
 def machine_rows(device, repeats: int) -> list[dict]:
@@ -463,7 +472,7 @@ def markdown(rows: list[dict], about: list[str]) -> str:
     lines += [
         f"Rotation of {Q_HEADS} query heads and {K_HEADS} key heads of width {HEAD_DIM}; "
         f"attention of {HEADS} heads of width {WIDTH}, causal. "
-        "Medians of runs taken in turn, each after an untimed copy of something else; "
+        "Medians of runs taken in turn, each after an untimed copy of something else, with no memory in reserve; "
         "the spread is half the distance between the quartiles.",
     ]
     speeds = {

@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 from . import _threads
 
 _SMALL = 2**16  # elements; fewer are not worth a thread
-_PAGES = 2**25  # bytes; less is often memory that was used before
+_PAGES = 2**22  # bytes; for less it is not worth the question whether they are there
 # So many heads take turns, each for so many bytes. Then a token's angles are still in the first
 # cache for the next head. Measured: with eight heads the processor no longer foresees what is read.
 _GROUP, _STRETCH = 4, 2**10
