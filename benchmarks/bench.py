@@ -472,8 +472,8 @@ def markdown(rows: list[dict], about: list[str]) -> str:
     lines += [
         f"Rotation of {Q_HEADS} query heads and {K_HEADS} key heads of width {HEAD_DIM}; "
         f"attention of {HEADS} heads of width {WIDTH}, causal. "
-        "Medians of runs taken in turn, each after an untimed copy of something else, with no memory in reserve; "
-        "the spread is half the distance between the quartiles.",
+        "Medians of runs taken in turn, each after an untimed copy of something else and with no "
+        "memory in reserve; the spread is half the distance between the quartiles.",
     ]
     speeds = {
         r["what"]: f"{r['value']:.1f} {r['note']}"
