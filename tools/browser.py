@@ -340,9 +340,9 @@ def visit(browser: Any, site: Path, base: str, page: str, axe: str | None) -> di
         if axe:
             tab.evaluate(axe)
         for width, height in WIDTHS.items():
-            tab.set_viewport_size({"width": width, "height": height})
             if width == min(WIDTHS):
-                tab.evaluate(UNFOLD)
+                tab.evaluate(UNFOLD)  # before the theme looks for boxes that scroll
+            tab.set_viewport_size({"width": width, "height": height})
             tab.wait_for_timeout(AFTER_RESIZE)
             for scheme in SCHEMES:
                 tab.emulate_media(color_scheme=scheme)
