@@ -388,6 +388,7 @@ GOOD_PAGE = {
     "scrollWidth": 390,
     "clientWidth": 390,
     "wide": [],
+    "lost": [],
     "raw": [],
     "broken": [],
     "broken_links": [],

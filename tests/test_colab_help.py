@@ -236,8 +236,9 @@ def test_the_cell_that_shows_the_versions_runs(capsys):
 
 def test_bounds_commands_and_addresses_are_those_of_the_project():
     where = repository()
-    assert f'"{where.pip}"' in TEXT
-    assert f"({where.url}/issues)" in TEXT
+    package = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    name = re.search(r'^name = "([\w-]+)"', package, re.MULTILINE)[1]
+    assert f"%pip uninstall --quiet --yes {name}\n" in TEXT
     folder = derive.FOLDER.relative_to(ROOT).as_posix()
     binder = f"https://mybinder.org/v2/gh/{where.slug}/{where.branch}?urlpath=lab/tree/{folder}"
     assert f"({binder})" in TEXT
