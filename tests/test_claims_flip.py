@@ -115,7 +115,7 @@ def test_a_verdict_that_nobody_reads_does_not_count(tmp_path):
     test.write_text(
         "from posenc_tutorial.claims.ch09_train_short import claim_28\n"
         "def test_one():\n"
-        "    assert claim_28(1.74, 1.52, spread=0.02).verdict == 'holds'\n"
+        "    assert claim_28(1.62, 1.52, spread=0.02).verdict == 'holds'\n"
         "    claim_28(1.52, 1.74, spread=0.02)\n",
         encoding="utf-8",
     )

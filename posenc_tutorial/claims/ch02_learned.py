@@ -77,7 +77,7 @@ def claim_36(
 
     Returns:
         Verdict 36. It holds if the table misses nothing, and no other encoding is clearly better
-        at the trained length.
+        at the trained length; the verdict names those that were compared.
 
     Raises:
         ValueError: ``"learned"`` is missing, or has nothing to be compared with.
@@ -96,7 +96,7 @@ def claim_36(
         return Verdict(36, "holds if only expressing is meant: it is not the best choice", worse)
     compared = " nor ".join(others)
     fine = f"{evidence}; at the trained length neither {compared} has a clearly lower loss"
-    return Verdict(36, "holds", fine)
+    return Verdict(36, f"holds, compared with {' and '.join(others)} only", fine)
 
 
 def _runs(run: Callable[[int], object], length: int) -> bool:

@@ -11,6 +11,8 @@ from . import FAILS, HOLDS, HOLDS_IF, Verdict
 MARGIN = 0.03
 #: Nats per byte; a loss that rises by no more than this is kept on longer texts.
 KEPT = 0.1
+#: Nats per byte; a model that is behind by more than this is not slightly behind.
+SLIGHT = 0.15
 #: Attention has drifted if its entropy, or its mass on a range of distances, moves by so much.
 DRIFT = 0.05
 
@@ -147,6 +149,8 @@ def claim_28(alibi: float, rope: float, *, spread: float = 0.0) -> Verdict:
         f"at the trained length, same model and bytes, ALiBi costs {abs(gap):.1f} nats per byte "
         f"{'more' if gap > 0 else 'less'} than RoPE"
     )
+    if gap > max(SLIGHT, margin):
+        return Verdict(28, f'{HOLDS}, but for "slightly"', evidence)
     if gap > margin:
         return Verdict(28, HOLDS, evidence)
     return Verdict(28, f"{FAILS}: {'a tie' if gap >= -margin else 'it is above'}", evidence)
