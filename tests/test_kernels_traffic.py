@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
+from benchmarks.bench import slope
 from posenc_tutorial.kernels.measured import measured
 from posenc_tutorial.kernels.traffic import memory_passes, total_bytes
 
@@ -68,5 +71,31 @@ def test_the_stored_benchmark_has_what_the_chapter_draws():
         assert {"copy_", "clone", "numba, out=", "transformers, eager"} <= ways
         assert all(float(row["ratio_copy"]) == 1 for row in rows if row["what"] == "copy_")
     assert len(measured("share of a layer", n=2048)) == 3
+    assert len(measured("rope forward+backward", n=8192, what="numba")) == 4
     with pytest.raises(ValueError, match="no row"):
         measured("rope forward", n=7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("n", [2048, 4096, 8192])
+def test_the_stored_benchmark_is_at_copy_speed(n, dtype):
+    """What is stored was measured, so this holds on every machine; a slower kernel's would not."""
+    rows = measured("rope forward", dtype=dtype, n=n)
+    ours = {(row["what"], row["layout"]): row for row in rows if row["what"].startswith("numba")}
+    peers = [r for r in rows if r["what"] in ("transformers, eager", "rotary-embedding-torch")]
+    assert len(peers) == 2
+    for layout in ("half", "interleaved"):
+        given, new = ours["numba, out=", layout], ours["numba", layout]
+        assert float(given["ratio_copy"]) <= 1.35
+        assert float(new["ratio_clone"]) <= 1.15
+        for peer in peers:
+            assert float(peer["milliseconds"]) >= 4 * float(given["milliseconds"])
+
+
+@pytest.mark.parametrize("name", ["ALiBi", "T5"])
+def test_the_stored_attention_is_linear_in_memory(name):
+    rows = [r for r in measured("attention forward", what=f"{name}, on the fly") if r["n"]]
+    assert [int(row["n"]) for row in rows] == [1024, 2048, 4096, 8192, 16384]
+    assert float(rows[-1]["of_bias"]) < 1 / 8
+    n, peak = ([math.log(float(row[key])) for row in rows] for key in ("n", "peak_mib"))
+    assert slope(n, peak) <= 1.1
