@@ -7,9 +7,11 @@ that nobody provokes here, and a way whose message is not on the page, are both 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import zipfile
@@ -22,7 +24,7 @@ import posenc_tutorial
 from posenc_tutorial import exercises, kernels, pretrained
 from posenc_tutorial.kernels import rotary
 from posenc_tutorial.pretrained import minilm, smollm2
-from tools import build_book, derive
+from tools import build_book, derive, measure_setup
 from tools.book_numbers import repository
 from tools.notebooks import BOOK, ROOT, read
 
@@ -249,6 +251,19 @@ def test_bounds_commands_and_addresses_are_those_of_the_project():
     assert 'requires-python = ">=3.10"' in bounds and "Python 3.10 or newer" in TEXT
     readers = " ".join(sorted({r for _, _, readers in derive.MODELS.values() for r in readers}))
     assert f"%pip install {readers}" in TEXT
+
+
+def test_the_times_are_those_that_were_measured():
+    result = json.loads(measure_setup.RESULT.read_text(encoding="utf-8"))
+    rows = {tuple(row["installs"]): row for row in result["set_ups"]}
+    # What is installed today is what was measured.
+    assert set(rows) == {
+        tuple(measure_setup.installed_by(code)) for code in measure_setup.set_ups()
+    }
+    for row in rows.values():
+        for kind in ("clock", "processor"):
+            assert re.search(rf"\b{round(statistics.median(row[kind]))} s\b", TEXT)
+    assert f"a busy machine with {result['machine']['cores']} cores" in TEXT
 
 
 def test_the_chapters_named_are_those_with_a_model():

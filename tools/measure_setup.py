@@ -2,11 +2,14 @@
 
 A new virtual environment gets what Colab has (torch, NumPy, Matplotlib), which is not measured.
 Then each different cell *Set up* runs there three times, each time without what it installs and
-without pip's cache. Two things differ from Colab: the package comes from the Git repository of
-this checkout, not over the network, and the machine. The result, ``tools/setup_seconds.json``,
-names the machine; ``book/colab-help.md`` shows its numbers, and a test compares them.
+without pip's cache. Seconds on the clock depend on the network and on what else the machine does,
+so that seconds of processor time are counted too. Two things differ from Colab: the package comes
+from the Git repository of this checkout, not over the network, and the machine. The result,
+``tools/setup_seconds.json``, names the machine; ``book/colab-help.md`` shows the processor times,
+and a test compares them.
 
-Usage: ``python -m tools.measure_setup`` (minutes, and some gigabytes in the temporary folder).
+Usage: ``python -m tools.measure_setup`` (minutes, and some gigabytes in the temporary folder), or
+``python -m tools.measure_setup PYTHON`` with the interpreter of an environment that has these.
 """
 
 from __future__ import annotations
@@ -14,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -51,40 +53,56 @@ def installed_by(code: str) -> list[str]:
     return ["posenc-tutorial", *dict.fromkeys(readers), *wheels]
 
 
-def seconds(python: Path, code: str, environment: dict[str, str]) -> float:
-    """Run a cell once, from a state in which nothing of it is installed."""
+def seconds(python: Path, code: str, environment: dict[str, str]) -> tuple[float, float]:
+    """Run a cell once, from a state in which nothing of it is installed.
+
+    Returns:
+        Seconds on the clock, and seconds of processor time.
+    """
     names = [name.split("==")[0] for name in installed_by(code)]
     quiet = {"stdout": subprocess.DEVNULL, "check": True, "env": environment}
     subprocess.run([python, "-m", "pip", "uninstall", "--yes", "--quiet", *names], **quiet)
-    start = time.perf_counter()
+    before, start = os.times(), time.perf_counter()
     subprocess.run([python, "-c", code], cwd=python.parent, **quiet)
-    return time.perf_counter() - start
+    clock, after = time.perf_counter() - start, os.times()
+    used = after.children_user + after.children_system
+    return clock, used - before.children_user - before.children_system
 
 
-def main() -> int:
-    """Measure and write the result; the exit status."""
+def measure(python: Path) -> None:
+    """Measure every cell with an interpreter, and write the result."""
     where = repository()
     rows = []
+    environment = {**os.environ, "PIP_NO_CACHE_DIR": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    for code, chapters in set_ups().items():
+        local = code.replace(where.pip, f"git+{ROOT.as_uri()}")
+        times = [seconds(python, local, environment) for _ in range(REPEATS)]
+        rows.append(
+            {
+                "chapters": chapters,
+                "installs": installed_by(code),
+                "clock": [round(clock, 1) for clock, _ in times],
+                "processor": [round(used, 1) for _, used in times],
+            }
+        )
+        print(rows[-1], flush=True)
+    about = {"cores": os.cpu_count(), "python": platform.python_version(), "system": sys.platform}
+    text = json.dumps({"machine": about, "set_ups": rows}, indent=1) + "\n"
+    RESULT.write_text(text, encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure in the environment that is named, or in a new one; the exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    if given:
+        measure(Path(given[0]).absolute())
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder, "Scripts" if os.name == "nt" else "bin", "python")
         pip = [python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt"]
         subprocess.run([*pip, *COLAB_HAS], check=True)
-        environment = {**os.environ, "PIP_NO_CACHE_DIR": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-        for code, chapters in set_ups().items():
-            local = code.replace(where.pip, f"git+{ROOT.as_uri()}")
-            times = [seconds(python, local, environment) for _ in range(REPEATS)]
-            rows.append(
-                {
-                    "chapters": chapters,
-                    "installs": installed_by(code),
-                    "seconds": [round(value, 1) for value in times],
-                    "median": round(statistics.median(times), 1),
-                }
-            )
-            print(rows[-1], flush=True)
-    about = {"cores": os.cpu_count(), "python": platform.python_version(), "system": sys.platform}
-    RESULT.write_text(json.dumps({"machine": about, "set_ups": rows}, indent=1) + "\n", "utf-8")
+        measure(python)
     return 0
 
 
