@@ -40,6 +40,15 @@ def test_claim_24_depends_on_how_far_a_method_gets():
     assert holds.verdict == "holds"
 
 
+def test_claim_24_says_how_far_was_tested():
+    near = {"plain": {8192: [2.6], 12288: [4.1]}, "YaRN": {8192: [2.6], 12288: [2.6]}}
+    verdict = claim_24(near, PROBE, trained=8192)
+    assert verdict.verdict == "holds if 1.5 times is enough"
+    assert "tested to 12,288" in verdict.evidence
+    near["YaRN"][12288] = [3.0]
+    assert claim_24(near, PROBE, trained=8192).verdict == "does not hold without training"
+
+
 def test_claim_24_without_longer_texts_rests_on_the_probe():
     short = {"plain": {8192: [2.6, 2.5]}, "YaRN": {8192: [2.6, 2.5]}}
     verdict = claim_24(short, PROBE, trained=8192)

@@ -56,6 +56,11 @@ def first_one_overwritten(a, b, c, s):
     return a, a * s + b * c
 
 
+def second_one_overwritten(a, b, c, s):
+    b = a * s + b * c
+    return a * c - b * s, b
+
+
 def by_complex_numbers(x, cos, sin):
     pairs = cos.shape[1]
     z = torch.complex(x[:, :pairs], x[:, pairs : 2 * pairs]) * torch.complex(cos, sin)
@@ -89,6 +94,7 @@ RIGHT += [
     ("turn_in_place", in_place_on_a_copy),
 ]
 wrong("turn_in_place", "overwritten", by_pairs(first_one_overwritten))
+wrong("turn_in_place", "right_overwritten", by_pairs(second_one_overwritten))
 wrong("turn_in_place", "other_way", by_pairs(back))
 wrong("turn_in_place", "neighbours", by_pairs(onward, adjacent))
 wrong("turn_in_place", "split_in_the_middle", by_pairs(onward, halfway))

@@ -80,6 +80,14 @@ wrong("extension_settings", "maximum_as_before", lambda t, w: settings(max(1, w 
 wrong("extension_settings", "below_one", lambda t, w: settings(w / t, t, max(t, w)))
 wrong(
     "extension_settings",
+    "longer_as_original",
+    lambda t, w: settings(max(1, w / t), max(t, w), max(t, w)),
+)
+wrong("extension_settings", "maximum_lowered", lambda t, w: settings(max(1, w / t), t, w))
+wrong("extension_settings", "shorter_not_asked", lambda t, w: settings(w / t, t, w))
+wrong("extension_settings", "inverted shorter_not_asked", lambda t, w: settings(t / w, t, w))
+wrong(
+    "extension_settings",
     "inverted below_one",
     lambda t, w: settings(t / w, t, max(t, w)),
 )
@@ -131,6 +139,20 @@ wrong(
     "mirrored_too_far",
     lambda n, r, w: torch.cat([torch.arange(n).chunk(2 * w)[i % (2 * w)] for i in (r, -r)]),
 )
+wrong(
+    "zigzag_positions",
+    "mirrored_too_far",
+    lambda n, r, w: torch.cat([torch.arange(n).view(2 * w, -1)[i] for i in (r, -r)]),
+)
+
+
+def two_ranges(n, rank, world_size):
+    m = n // (2 * world_size)
+    late = (2 * world_size - rank) * m
+    return torch.tensor([*range(rank * m, rank * m + m), *range(late, late + m)])
+
+
+wrong("zigzag_positions", "beyond_the_text", two_ranges)
 wrong(
     "zigzag_positions",
     "late_first",
@@ -221,7 +243,7 @@ def test_odd_right_answers_are_right(name, answer):
         ("merge_two", lambda a, t, b, u: torch.maximum(a, b)),
         ("merge_two", lambda a, t, b, u: by_softmax(a, t / 2, b, u / 2)),
         ("slowed_clocks", [64, 64]),
-        ("slowed_clocks", [34, 26]),
+        ("slowed_clocks", [18, 14]),
     ],
 )
 def test_unknown_mistakes_get_no_name(name, answer):
@@ -240,7 +262,11 @@ def test_there_are_enough_of_each_kind_in_the_order_of_difficulty():
 
 
 def test_the_numbers_of_llama_by_hand():
-    """A pair is left alone up to a wavelength of 8192 / 4; the slowest run eight times slower."""
-    untouched = math.floor(64 * math.log(2048 / (2 * math.pi)) / math.log(5e5)) + 1
-    turning = math.floor(64 * math.log(131072 / 8 / (2 * math.pi)) / math.log(5e5)) + 1
-    assert evaluate("slowed_clocks", [64 - untouched, 64 - turning]).status == "correct"
+    """A pair is left alone up to a wavelength of 8192 / 4; from 8192 on it runs 32 times slower."""
+    untouched = math.floor(32 * math.log(2048 / (2 * math.pi)) / math.log(5e5)) + 1
+    resting = 0
+    for pair in range(32):
+        turns = 8192 / (2 * math.pi * 5e5 ** (pair / 32))
+        kept = min(max((turns - 1) / 3, 0), 1)  # 1 from 4 turns on, 0 up to one turn
+        resting += 16 * turns * (kept + (1 - kept) / 32) < 1
+    assert evaluate("slowed_clocks", [32 - untouched, resting]).status == "correct"

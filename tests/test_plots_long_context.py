@@ -76,16 +76,16 @@ def test_census_stacks_the_counts():
 
 
 def test_gap_curves_draw_means_and_ranges():
-    losses = {"plain": [[1.0, 2.0], [5.0, 7.0]], "YaRN": [[1.0, 1.0], [2.0, 4.0]]}
-    ax = plots.gap_curves([0, 10000], losses, first=8.0, trained=8192)
+    shares = {"plain": [[0.125, 0.25], [1.0, 1.5]], "YaRN": [[0.125, 0.125], [0.25, 0.5]]}
+    ax = plots.gap_curves([0, 10000], shares, trained=8192)
     means = [bar.lines[0].get_ydata().tolist() for bar in ax.containers]
-    assert means == [[1.5, 6.0], [1.0, 3.0]]
+    assert means == [[0.1875, 1.25], [0.125, 0.375]]
     ranges = [bar.lines[2][0].get_segments() for bar in ax.containers]
-    assert [float(segment[0][1]) for segment in ranges[0]] == [1.0, 5.0]
-    assert [float(segment[1][1]) for segment in ranges[0]] == [2.0, 7.0]
-    assert {"plain", "YaRN", "first copy", "8,192"} <= set(texts(ax))
+    assert [float(segment[0][1]) for segment in ranges[0]] == [0.125, 1.0]
+    assert [float(segment[1][1]) for segment in ranges[0]] == [0.25, 1.5]
+    assert {"plain", "YaRN", "nothing copied", "8,192"} <= set(texts(ax))
     dotted = next(line for line in ax.lines if line.get_linestyle() == ":")
-    assert dotted.get_ydata()[0] == 8.0
+    assert dotted.get_ydata()[0] == 1.0
     edge = next(line for line in ax.lines if line.get_linestyle() == "--")
     assert edge.get_xdata()[0] == 0.5
 

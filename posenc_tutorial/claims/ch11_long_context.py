@@ -70,8 +70,9 @@ def claim_24(
 
     Returns:
         Verdict 24. It holds if a method other than plain reaches eight times on text, and on
-        condition if one reaches at least twice. Where no text beyond the trained length was
-        measured, the probe is all there is, and can do no more than support a condition.
+        condition if one reaches at least twice, or all that was measured. Where no text beyond the
+        trained length was measured, the probe is all there is, and can do no more than support a
+        condition.
 
     Raises:
         ValueError: as :func:`lengths_reached`; no method beside plain.
@@ -103,7 +104,7 @@ def claim_24(
         return Verdict(24, f"{HOLDS_IF} copying across a gap is enough", evidence)
     if best >= CLAIMED * trained:
         return Verdict(24, HOLDS, evidence)
-    if best >= 2 * trained:
+    if best >= 2 * trained or best == longest:  # a length that nobody tried has not failed
         return Verdict(24, f"{HOLDS_IF} {best / trained:g} times is enough", evidence)
     return Verdict(24, f"{FAILS} without training", evidence)
 

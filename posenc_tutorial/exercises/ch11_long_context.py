@@ -26,14 +26,19 @@ def _extension_settings(
     extended_as_original: bool = False,
     maximum_as_before: bool = False,
     below_one: bool = False,
-) -> list[float]:
+    longer_as_original: bool = False,
+    maximum_lowered: bool = False,
+    shorter_not_asked: bool = False,
+) -> torch.Tensor:
     factor = wanted / trained
     if whole_factor:
         factor = float(wanted // trained)
-    if not below_one:
+    if not (below_one or shorter_not_asked):
         factor = max(factor, 1.0)
     original = wanted if extended_as_original else trained
-    most = max(wanted, trained)
+    if longer_as_original:
+        original = max(wanted, trained)
+    most = wanted if maximum_lowered or shorter_not_asked else max(wanted, trained)
     if maximum_as_before:
         most = trained
     if multiplied_again:
@@ -101,13 +106,37 @@ EXTENSION_SETTINGS = Implement(
             "a text shorter than the trained length gets a factor below 1, which would speed the "
             "clocks up",
             GITHUB + "ggml-org/llama.cpp/issues/2402",
-            excludes=("whole_factor",),
+            excludes=("whole_factor", "shorter_not_asked"),
+        ),
+        Mistake(
+            "longer_as_original",
+            "the longer of the two lengths stands where the trained one belongs, so every pair is "
+            "judged by a length that the model has never seen",
+            GITHUB + "microsoft/LongRoPE/issues/21",
+            excludes=("extended_as_original",),
+        ),
+        Mistake(
+            "maximum_lowered",
+            "where shorter texts are wanted, the maximum is lowered; the model can still read "
+            "texts as long as those it was trained on",
+            GITHUB + "vllm-project/vllm/issues/3488",
+            excludes=("maximum_as_before", "below_one", "shorter_not_asked"),
+        ),
+        Mistake(
+            "shorter_not_asked",
+            "nothing asks whether the wanted texts are shorter than the trained ones: then the "
+            "factor falls below 1, which would speed the clocks up, and the maximum is lowered",
+            GITHUB + "ggml-org/llama.cpp/issues/2402",
+            excludes=("whole_factor", "maximum_as_before"),
         ),
     ),
 )
 
 
 # Positions of a shard
+
+#: Two ways in which a second piece that is one too far on shows.
+TOO_FAR = ("mirrored_too_far", "beyond_the_text")
 
 
 def _zigzag_positions(
@@ -120,6 +149,7 @@ def _zigzag_positions(
     round_robin: bool = False,
     not_mirrored: bool = False,
     mirrored_too_far: bool = False,
+    beyond_the_text: bool = False,
     late_first: bool = False,
 ) -> torch.Tensor:
     positions = torch.arange(n, device="cpu")
@@ -132,8 +162,10 @@ def _zigzag_positions(
         second = world_size + rank if not_mirrored else 2 * world_size - 1 - rank
         if mirrored_too_far:
             second = (2 * world_size - rank) % (2 * world_size)
-        pair = [second, rank] if late_first else [rank, second]
-        kept = pieces[pair].flatten()
+        late = pieces[second]
+        if beyond_the_text:
+            late = late + len(late)
+        kept = torch.cat([late, pieces[rank]] if late_first else [pieces[rank], late])
     return torch.arange(len(kept), device="cpu") if local else kept
 
 
@@ -162,31 +194,38 @@ ZIGZAG_POSITIONS = Implement(
             "local",
             "positions are counted within the shard, from 0 on; a token keeps the position that "
             "it has in the whole text",
-            GITHUB + "sgl-project/sglang/pull/28463",
+            GITHUB + "sgl-project/sglang/pull/32098",
             excludes=("contiguous", "round_robin", "not_mirrored", "late_first"),
         ),
         Mistake(
             "contiguous",
             "each rank gets one piece in a row: the last rank then has the most to compute",
             GITHUB + "NVIDIA/Megatron-LM/issues/560",
-            excludes=("round_robin", "not_mirrored", "mirrored_too_far", "late_first"),
+            excludes=("round_robin", "not_mirrored", "late_first", *TOO_FAR),
         ),
         Mistake(
             "round_robin",
             "tokens are dealt out in turn; that is another way to cut, not this one",
             GITHUB + "sgl-project/sglang/pull/28463",
-            excludes=("not_mirrored", "mirrored_too_far", "late_first"),
+            excludes=("not_mirrored", "late_first", *TOO_FAR),
         ),
         Mistake(
             "not_mirrored",
             "the second pieces are handed out in the same order as the first, so the work is "
             "not even",
             GITHUB + "EvolvingLMMs-Lab/LongVA/issues/14",
-            excludes=("mirrored_too_far",),
+            excludes=TOO_FAR,
         ),
         Mistake(
             "mirrored_too_far",
             "the second piece is one too far on: the last piece has the number 2 W - 1",
+            GITHUB + "EvolvingLMMs-Lab/LongVA/issues/14",
+            excludes=("local", "beyond_the_text"),
+        ),
+        Mistake(
+            "beyond_the_text",
+            "the second piece is one too far on, for rank 0 behind the end of the text: the last "
+            "piece has the number 2 W - 1",
             GITHUB + "EvolvingLMMs-Lab/LongVA/issues/14",
             excludes=("local",),
         ),
@@ -303,7 +342,7 @@ MERGE_TWO = Implement(
 )
 
 
-# How many clocks has Llama 3.1 slowed?
+# How many clocks has Llama 3.2 slowed?
 
 
 def _slowed_clocks(
@@ -316,10 +355,10 @@ def _slowed_clocks(
 ) -> list[int]:
     base = 1e4 if default_base else 5e5
     original = 131072 if by_extended else 8192
-    plain = wavelengths(inverse_frequencies(128, base))
-    scaled = wavelengths(llama3(128, base, 8.0, original).inv_freq)
+    plain = wavelengths(inverse_frequencies(64, base))
+    scaled = wavelengths(llama3(64, base, 32.0, original).inv_freq)
     slowed = scaled / plain
-    changed = slowed > (7.999 if fully_only else 1.001)
+    changed = slowed > (31.999 if fully_only else 1.001)
     resting = (plain if as_plain else scaled) > 131072
     count = 2 if channels else 1
     return [int(changed.sum()) * count, int(resting.sum()) * count]
@@ -327,7 +366,7 @@ def _slowed_clocks(
 
 SLOWED_CLOCKS = Predict(
     name="slowed_clocks",
-    title="Which clocks does Llama 3.1 slow?",
+    title="Which clocks does Llama 3.2 slow?",
     chapter=11,
     difficulty=2,
     importance=2,
@@ -338,14 +377,16 @@ SLOWED_CLOCKS = Predict(
     hints=(
         "A pair that makes more than four turns within the trained 8,192 tokens is left alone. "
         "Which wavelength is that?",
-        "The wavelength of pair i is 2 pi times 500000 to the power 2 i / 128; solve for i.",
-        "For the second number, the slowest pairs are eight times slower than before.",
+        "The wavelength of pair i is 2 pi times 500000 to the power 2 i / 64; solve for i.",
+        "For the second number: a pair that made less than one turn is 32 times slower than "
+        "before, and one that made between one and four turns is slowed by something in between.",
     ),
     mistakes=(
         Mistake(
             "as_plain",
             "no turn: the pairs are counted as they were before the rule slowed them",
             GITHUB + "lablup/mlxcel/issues/1355",
+            excludes=("by_extended",),
         ),
         Mistake(
             "default_base",
@@ -416,7 +457,7 @@ WHAT_THE_PROBE_SHOWS = explain(
             "since only differences matter.",
             "differences between tokens of two shards come out wrong as soon as each shard counts "
             "from 0",
-            GITHUB + "sgl-project/sglang/pull/28463",
+            GITHUB + "sgl-project/sglang/pull/32098",
         ),
     },
     name="what_the_probe_shows",

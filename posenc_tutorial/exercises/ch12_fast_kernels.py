@@ -116,6 +116,7 @@ def _turn_in_place(
     sin: torch.Tensor,
     *,
     overwritten: bool = False,
+    right_overwritten: bool = False,
     other_way: bool = False,
     neighbours: bool = False,
     split_in_the_middle: bool = False,
@@ -133,8 +134,12 @@ def _turn_in_place(
         sin = -sin
     a = left if overwritten else left.clone()
     b = right.clone()
+    if right_overwritten:
+        b = a * sin + b * cos
+        right.copy_(b)
     left.copy_(a * cos + b * sin if two_plus else a * cos - b * sin)
-    right.copy_(a * sin + b * cos)
+    if not right_overwritten:
+        right.copy_(a * sin + b * cos)
     if rest_lost:
         y = y[:, : 2 * pairs]
     return y
@@ -174,6 +179,19 @@ TURN_IN_PLACE = Implement(
             "the second number of a pair is made from a first one that has been overwritten",
             GITHUB + "unslothai/unsloth/issues/5001",
             excludes=("rest_lost", "neighbours", "split_in_the_middle", "two_plus", "other_way"),
+        ),
+        Mistake(
+            "right_overwritten",
+            "the first number of a pair is made from a second one that has been overwritten",
+            GITHUB + "unslothai/unsloth/issues/5001",
+            excludes=(
+                "overwritten",
+                "rest_lost",
+                "neighbours",
+                "split_in_the_middle",
+                "two_plus",
+                "other_way",
+            ),
         ),
         Mistake(
             "other_way",
@@ -266,7 +284,7 @@ TURN_BACKWARD = Implement(
         Mistake(
             "same_angle",
             "the gradient is turned onwards; it has to be turned back",
-            GITHUB + "Dao-AILab/flash-attention/pull/569",
+            GITHUB + "huggingface/transformers/issues/30900",
             excludes=("cosine_too",),
         ),
         Mistake(
@@ -422,7 +440,7 @@ HONEST_NUMBERS = explain(
         ),
         "F": Statement(
             "The interleaved layout is slower by nature, because its pairs lie side by side.",
-            "a loop over pairs runs at one speed for both; only tensor expressions differ",
+            "a loop over pairs is no slower for it; only tensor expressions are",
             GITHUB + "Tencent/ncnn/pull/6768",
         ),
         "G": Statement(

@@ -168,18 +168,17 @@ def census(table: Mapping[str, Mapping[str, int]], *, ax=None):
 
 def gap_curves(
     gaps: Sequence[int],
-    losses: Mapping[str, Sequence],
+    shares: Mapping[str, Sequence],
     *,
-    first: float,
     trained: int,
     ax=None,
 ):
-    """Loss on the second copy against the gap, a line for each method and a bar for the range.
+    """What a second copy costs against the gap, a line for each method and a bar for the range.
 
     Args:
         gaps: ``(n,)``, tokens.
-        losses: method to ``(n, sequences)``.
-        first: mean loss on the first copy, drawn as a dotted line.
+        shares: method to ``(n, sequences)``, loss on the second copy as a share of the loss that
+            the same method has on the first; 1, where nothing is copied, is drawn as a dotted line.
         trained: the trained length, drawn as a vertical line.
         ax: axes to draw on, or None for a new figure.
 
@@ -189,14 +188,14 @@ def gap_curves(
     places = np.arange(len(gaps))
     with style():
         ax = new_axes(ax, figsize=(6.6, 4.0))
-        ends, top = [], first
-        for number, (name, values) in enumerate(losses.items()):
+        ends, top = [], 1.0
+        for number, (name, values) in enumerate(shares.items()):
             values = np.asarray(values)
             top = max(top, values.max())
             colour, marker = METHODS.get(name, (COLOURS[number % 6], MARKERS[number % 7]))
             mean = values.mean(1)
             spread = np.stack([mean - values.min(1), values.max(1) - mean])
-            shift = 0.06 * (number - (len(losses) - 1) / 2)
+            shift = 0.06 * (number - (len(shares) - 1) / 2)
             ax.errorbar(
                 places + shift,
                 mean,
@@ -213,8 +212,8 @@ def gap_curves(
         for end, name, colour in sorted(ends, reverse=True):
             below = min(end, below - 0.055 * top)
             label_line(ax, places[-1] + 0.15, below, name, colour=colour)
-        ax.axhline(first, color=GREY, lw=1.0, ls=":")
-        label_line(ax, 0, first, "first copy", colour=GREY, xytext=(0, 4), va="bottom")
+        ax.axhline(1.0, color=GREY, lw=1.0, ls=":")
+        label_line(ax, 0, 1.0, "nothing copied", colour=GREY, xytext=(0, 4), va="bottom")
         inside = sum(gap < trained for gap in gaps) - 0.5
         ax.axvline(inside, color=GREY, lw=1.0, ls="--")
         label_line(ax, inside, top, f"{trained:,}", colour=GREY)
@@ -222,7 +221,7 @@ def gap_curves(
         ax.set_xlim(-0.4, len(gaps) - 0.1)
         ax.set_ylim(0, top * 1.06)
         ax.set_xlabel("gap between the copies (tokens)")
-        ax.set_ylabel("loss on the second copy\n(nats per token)")
+        ax.set_ylabel("loss on the second copy,\nas a share of the first")
     return ax
 
 
