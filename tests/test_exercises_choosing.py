@@ -85,6 +85,22 @@ wrong(
     lambda *a: torch.tensor(numbers(*a, clamp=False, exponent=lambda d: 1)),
 )
 
+wrong(
+    "program_numbers",
+    "whole_factor",
+    lambda t, w, b, d: torch.tensor([*numbers(t, max(w // t, 1) * t, b, d)]),
+)
+wrong(
+    "program_numbers",
+    "half_width",
+    lambda *a: torch.tensor(numbers(*a, exponent=lambda d: d / (d - 4))),
+)
+wrong(
+    "program_numbers",
+    "base_divided",
+    lambda *a: torch.tensor(numbers(*a, exponent=lambda d: d / (2 - d))),
+)
+
 # A rotation with two axes
 
 
@@ -171,6 +187,30 @@ wrong(
     with_angle(lambda d, base: lambda r, c, i: (c if i % 2 else r) * base ** (-(i // 2) / (d / 4))),
 )
 wrong("rotate_on_grid", "backwards", lambda *a: complex_loop(*a, sign=-1))
+wrong(
+    "rotate_on_grid",
+    "joined",
+    lambda x, *a: torch.cat([complex_loop(x, *a)[:, 0::2], complex_loop(x, *a)[:, 1::2]], 1),
+)
+
+
+def halves_of_an_axis(x, rows, columns, base):
+    speeds = inverse_frequencies(x.shape[1] // 2, base)
+    parts = zip(x.chunk(2, 1), (rows, columns), strict=True)
+    turned = [rotate(p, *rope_cos_sin(at, speeds, dtype=x.dtype), layout="half") for p, at in parts]
+    return torch.cat(turned, 1)
+
+
+wrong("rotate_on_grid", "halves_within", halves_of_an_axis)
+wrong(
+    "rotate_on_grid",
+    "doubled",
+    with_angle(
+        lambda d, base: (
+            lambda r, c, i: (r if i < d // 4 else c) / base ** (2 * (i % (d // 4)) / (d / 4))
+        )
+    ),
+)
 wrong(
     "rotate_on_grid",
     "backwards",

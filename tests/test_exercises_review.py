@@ -72,6 +72,14 @@ wrong(
     "counted",
     lambda r1, r2, q, k: kerple_numpy(r1, r2, torch.arange(len(q)), torch.arange(len(k))),
 )
+wrong("kerple_log", "base_ten", lambda *a: kerple_numpy(*a) / math.log(10))
+wrong("kerple_log", "straight", lambda r1, r2, q, k: kerple_loop(
+    r1, r2, q, k, lambda a, b, m, n: -a * b * abs(m - n)))  # fmt: skip
+wrong(
+    "kerple_log",
+    "signed",
+    lambda r1, r2, q, k: -r1.view(-1, 1, 1) * torch.log1p(r2.view(-1, 1, 1) * (q[:, None] - k)),
+)
 wrong("kerple_log", "reward swapped", lambda r1, r2, q, k: -kerple_loop(r2, r1, q, k))
 
 # Five planted bugs, repaired in the text of the function
@@ -106,6 +114,28 @@ def with_bugs(*left):
 
 for _keys in SUBSETS[1:]:
     wrong("attention_with_cache", " ".join(_keys), with_bugs(*_keys))
+
+
+def rewritten(*edits):
+    """The printed function, repaired, and then changed in its text."""
+    source = inspect.getsource(planted.attention_with_cache)
+    for old, new in [pair for pairs in FIXES.values() for pair in pairs] + list(edits):
+        assert old in source, old
+        source = source.replace(old, new)
+    space = {"torch": torch}
+    exec(source, space)
+    return space["attention_with_cache"]
+
+
+STACKED = (
+    ("torch.cat([a * cos", "torch.stack([a * cos"),
+    ("return turned\n", "return turned.flatten(-2)\n"),
+)
+wrong("attention_with_cache", "stacked", rewritten(*STACKED))
+wrong("attention_with_cache", "values_turned stacked", rewritten(
+    *STACKED, ("turn(k), v", "turn(k), turn(v)")))  # fmt: skip
+wrong("attention_with_cache", "hides", rewritten(("triu(past + 1)", "triu(past)")))
+wrong("attention_with_cache", "hides", rewritten(("triu(past + 1)", "triu(1)")))
 
 
 def by_complex_numbers(q, k, v, past_k, past_v, base):
@@ -186,14 +216,15 @@ def test_a_smoke_test_can_fail():
 
 def test_every_subset_of_bugs_is_reported_as_what_it_is():
     entry = exercise("attention_with_cache")
-    assert isinstance(entry, Repair) and list(FIXES) == [m.key for m in entry.mistakes]
+    assert isinstance(entry, Repair)
+    assert [m.key for m in entry.mistakes] == [*FIXES, "stacked", "hides"]
     assert len(SUBSETS) == 32
     for left in SUBSETS:
         found = evaluate("attention_with_cache", with_bugs(*left))
         assert found.mistakes == left
         assert (found.status == "correct") == (not left)
         if left:
-            assert found.message.startswith(f"{len(left)} of 5 tests fail: ")
+            assert found.message.startswith(f"{len(left)} of 7 tests fail: ")
 
 
 def test_each_bug_fails_its_own_test_and_no_other():
@@ -232,7 +263,18 @@ def test_other_wrong_answers_are_wrong(answer):
     assert evaluate("attention_with_cache", answer).status in ("wrong", "error")
 
 
-def test_a_new_mistake_gets_the_name_of_no_bug():
+@pytest.mark.parametrize("turned", ["k", "turn(-k)", "k * cos.mean()"])
+def test_keys_that_are_not_turned_are_not_called_too_small(turned):
+    found = evaluate("attention_with_cache", rewritten(("turn(k), v", f"{turned}, v")))
+    assert found.status == "wrong" and "model_width" not in found.mistakes
+
+
+def test_one_tensor_is_not_called_a_list_that_is_missing():
+    found = evaluate("attention_with_cache", lambda q, *_: q)
+    assert found.message.startswith("returned a torch.Tensor, expected 2 tensors")
+
+
+def test_a_new_mistake_gets_the_name_of_no_planted_bug():
     def mask_forgets_the_cache(*arguments):
         source = inspect.getsource(planted.attention_with_cache)
         for key, edits in FIXES.items():
@@ -244,8 +286,7 @@ def test_a_new_mistake_gets_the_name_of_no_bug():
 
     found = evaluate("attention_with_cache", mask_forgets_the_cache)
     assert found.status == "wrong"
-    # It hides the cache from the first new tokens: a step no longer sees its distances either.
-    assert set(found.mistakes) <= {"restarts"}
+    assert found.mistakes == ("hides",)  # and none of those that were planted
 
 
 # As a whole

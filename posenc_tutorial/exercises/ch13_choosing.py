@@ -35,17 +35,23 @@ def _program_numbers(
     base_kept: bool = False,
     longest_as_original: bool = False,
     squeezed_short: bool = False,
+    whole_factor: bool = False,
+    half_width: bool = False,
+    base_divided: bool = False,
 ) -> torch.Tensor:
-    factor = wanted / trained
+    factor = wanted // trained if whole_factor else wanted / trained
     if not squeezed_short:
         factor = max(factor, 1.0)
-    exponent = rotary_dim / (rotary_dim - 2)
+    width = rotary_dim / 2 if half_width else rotary_dim
+    exponent = width / (width - 2)
     if bare_base:
         exponent = 1.0
     if short_exponent:
         exponent = (rotary_dim - 2) / rotary_dim
     if base_kept:
         exponent = 0.0
+    if base_divided:
+        exponent = -exponent
     numbers = [
         1 / factor if factor_turned else factor,
         factor if scale_is_factor else 1 / factor,
@@ -125,6 +131,24 @@ PROGRAM_NUMBERS = Implement(
             "faster; they need no change",
             GITHUB + "vllm-project/vllm/issues/3488",
         ),
+        Mistake(
+            "whole_factor",
+            "the factor is rounded to a whole number; 2.5 times as long is a factor of 2.5",
+            GITHUB + "ggml-org/llama.cpp/issues/2402",
+            excludes=("squeezed_short",),
+        ),
+        Mistake(
+            "half_width",
+            "the exponent counts pairs where it should count the channels that turn",
+            "claim 13",
+            excludes=("bare_base", "short_exponent", "base_kept"),
+        ),
+        Mistake(
+            "base_divided",
+            "the base became smaller, which makes pairs faster",
+            "claim 13",
+            excludes=("base_kept",),
+        ),
     ),
 )
 
@@ -146,6 +170,9 @@ def _rotate_on_grid(
     far_pairs: bool = False,
     taking_turns: bool = False,
     backwards: bool = False,
+    joined: bool = False,
+    halves_within: bool = False,
+    doubled: bool = False,
 ) -> torch.Tensor:
     d = x.shape[-1]
     pairs = d // 2
@@ -153,7 +180,7 @@ def _rotate_on_grid(
     by_row = place % 2 == 0 if taking_turns else place < pairs // 2
     within = place // 2 if taking_turns else place % (pairs // 2)
     width = d if whole_width else d // 2
-    speeds = base ** (-2 * within.double() / width)
+    speeds = base ** (-(4 if doubled else 2) * within.double() / width)
     if one_ladder:
         speeds = base ** (-2 * place.double() / d)
     rows, columns = rows.double()[:, None], columns.double()[:, None]
@@ -170,8 +197,13 @@ def _rotate_on_grid(
     if far_pairs:
         a, b = x[:, :pairs], x[:, pairs:]
         return torch.cat([a * cos - b * sin, a * sin + b * cos], dim=1)
+    if halves_within:
+        a, b = x.unflatten(1, (2, 2, d // 4)).unbind(2)  # (n, axes, pairs of an axis)
+        cos, sin = cos.unflatten(1, (2, d // 4)), sin.unflatten(1, (2, d // 4))
+        return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=2).flatten(1)
     a, b = x[:, 0::2], x[:, 1::2]
-    return torch.stack([a * cos - b * sin, a * sin + b * cos], dim=2).flatten(1)
+    turned = [a * cos - b * sin, a * sin + b * cos]
+    return torch.cat(turned, dim=1) if joined else torch.stack(turned, dim=2).flatten(1)
 
 
 def _patches() -> list[tuple]:
@@ -249,6 +281,25 @@ ROTATE_ON_GRID = Implement(
             "backwards",
             "every pair turns the wrong way",
             GITHUB + "huggingface/transformers/issues/30900",
+        ),
+        Mistake(
+            "joined",
+            "the two channels of a pair come out far apart: put them back where they were",
+            GITHUB + "huggingface/transformers/issues/25199",
+            excludes=("far_pairs", "halves_within"),
+        ),
+        Mistake(
+            "halves_within",
+            "within an axis a channel is paired with the one half of the axis further; here a pair "
+            "is two neighbours",
+            GITHUB + "huggingface/transformers/issues/25199",
+            excludes=("far_pairs", "taking_turns"),
+        ),
+        Mistake(
+            "doubled",
+            "the speeds fall too fast from pair to pair: the exponent has a factor of 2 too many",
+            GITHUB + "rasbt/LLMs-from-scratch/issues/410",
+            excludes=("one_ladder", "whole_width"),
         ),
     ),
 )

@@ -209,6 +209,8 @@ def _unusable(want: Any, got: Any) -> str:
 def _kind(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return "a torch.Tensor"
+    if isinstance(value, list) and len(value) > 1 and isinstance(value[0], torch.Tensor):
+        return f"{len(value)} tensors"
     if isinstance(value, BaseException):
         return f"an {type(value).__name__}"
     return f"{'an' if type(value).__name__[0] in 'aeiou' else 'a'} {type(value).__name__}"
