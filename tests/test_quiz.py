@@ -113,7 +113,9 @@ def test_questions_of_the_book(cell):
     head, _, call = cell.source.partition("\nquiz(")
     exec(head, space)
     shown = eval("quiz(" + call, space)
-    assert cell.outputs[0].data["text/html"] == shown._repr_html_(), "make refresh"
+    stored = cell.outputs[0].data
+    assert stored["text/html"] == shown._repr_html_(), "make refresh"
+    assert stored["text/plain"] == repr(shown), "make refresh"
     assert "remove-input" in cell.metadata.tags, "the code would show the answers"
     assert 3 <= len(shown.questions) <= 5
     places = [[c.correct for c in question.choices].index(True) for question in shown.questions]
@@ -121,3 +123,5 @@ def test_questions_of_the_book(cell):
     choices: list[Choice] = [c for question in shown.questions for c in question.choices]
     assert all(len(choice.explanation.split()) >= 5 for choice in choices)
     assert not any("$" in c.text + c.explanation for c in choices), "formulas are not typeset here"
+    stops = [c.text for c in choices if c.text.endswith(".")]
+    assert not stops, "a full stop behind some choices tells them apart"
