@@ -127,8 +127,12 @@ def test_links_of_derived_notebooks(tmp_path, monkeypatch):
     (book / "colab").mkdir(parents=True)
     site.mkdir()
     (site / "a.html").write_text('<p id="there"></p>', encoding="utf-8")
+    (site / "_static").mkdir()
+    (site / "_static" / "cards.tsv").write_text("front\tback\n", encoding="utf-8")
     links = ["https://x.org/a.html#there", "#own", "https://y.org/b.html"]
+    links += ["https://x.org/_static/cards.tsv"]
     bad = ["https://x.org/a.html#none", "https://x.org/b.html", "#other"]
+    bad += ["https://x.org/_static/none.tsv", "https://x.org/_static/cards.tsv#row"]
     text = '<a id="own" name="own"></a>\n' + "\n".join(f"[x]({link})" for link in links + bad)
     cells = [{"cell_type": "markdown", "source": [text]}]
     (book / "colab" / "a.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")

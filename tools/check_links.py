@@ -196,9 +196,9 @@ def derived(site: Path, address: str) -> list[str]:
                     found.append(f"{path.name}: {link} leads to no such place")
             elif link.startswith(address):
                 page = urljoin(link, urlsplit(link).path).removeprefix(address) or "index.html"
-                if page not in pages:
-                    found.append(f"{path.name}: {link} leads to no page")
-                elif place and unquote(place) not in pages[page]:
+                if not (site / page).is_file():
+                    found.append(f"{path.name}: {link} leads to no page and no file")
+                elif place and unquote(place) not in pages.get(page, ()):
                     found.append(f"{path.name}: {link} leads to no such place")
     return found
 
