@@ -202,6 +202,7 @@ tr { break-inside: avoid; }
 </style>
 </head>
 <body>
+<main>
 <h1>Flash cards</h1>
 <p>Print, cut along the dashed lines, fold each strip in the middle.</p>
 <table>
@@ -210,6 +211,7 @@ tr { break-inside: avoid; }
 ROWS
 </tbody>
 </table>
+</main>
 </body>
 </html>
 """
