@@ -11,21 +11,15 @@ import math
 import numpy as np
 import pytest
 import torch
+from exercise_answers import Answers
 from torch.nn.functional import scaled_dot_product_attention
 
 from posenc_tutorial import alibi_bias, alibi_slopes
 from posenc_tutorial.exercises import evaluate, exercises
 from posenc_tutorial.exercises.selftest import count
 
-WRONG, RIGHT = [], []
-
-
-def wrong(name, mistakes, answer):
-    WRONG.append((name, tuple(mistakes.split()), answer))
-
-
-def right(name, answer):
-    RIGHT.append((name, answer))
+ANSWERS = Answers()
+WRONG, RIGHT, wrong, right = ANSWERS.WRONG, ANSWERS.RIGHT, ANSWERS.wrong, ANSWERS.right
 
 
 # Slopes for any number of heads
@@ -281,16 +275,10 @@ wrong("tokens_that_matter", "not_whole", [math.log(100) * m for m in (2, 16, 256
 wrong("tokens_that_matter", "one_short", [9, 73, 1178])
 
 
-@pytest.mark.parametrize(("name", "mistakes", "answer"), WRONG)
-def test_mistakes_are_recognised_in_code_of_another_make(name, mistakes, answer):
-    found = evaluate(name, answer)
-    assert found.status == "wrong" and found.mistakes == mistakes, str(found)
-
-
-@pytest.mark.parametrize(("name", "answer"), RIGHT)
-def test_odd_right_answers_are_right(name, answer):
-    found = evaluate(name, answer)
-    assert found.status == "correct", str(found)
+(
+    test_mistakes_are_recognised_in_code_of_another_make,
+    test_odd_right_answers_are_right,
+) = ANSWERS.tests()
 
 
 @pytest.mark.parametrize(

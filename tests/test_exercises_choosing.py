@@ -11,6 +11,7 @@ import cmath
 import numpy as np
 import pytest
 import torch
+from exercise_answers import Answers
 
 from posenc_tutorial import inverse_frequencies, ntk_aware, rope_cos_sin, rotate
 from posenc_tutorial.exercises import evaluate, exercises
@@ -18,15 +19,8 @@ from posenc_tutorial.exercises.ch13_choosing import PATIENTS, patients
 from posenc_tutorial.exercises.selftest import count
 from posenc_tutorial.multi_axis import axial_cos_sin
 
-WRONG, RIGHT = [], []
-
-
-def wrong(name, mistakes, answer):
-    WRONG.append((name, tuple(mistakes.split()), answer))
-
-
-def right(name, answer):
-    RIGHT.append((name, answer))
+ANSWERS = Answers()
+WRONG, RIGHT, wrong, right = ANSWERS.WRONG, ANSWERS.RIGHT, ANSWERS.wrong, ANSWERS.right
 
 
 # One target, two spellings
@@ -233,16 +227,10 @@ wrong("what_to_choose", "A", "ABDH")
 wrong("what_to_choose", "E I", "BDEHI")
 
 
-@pytest.mark.parametrize(("name", "mistakes", "answer"), WRONG)
-def test_mistakes_are_recognised_in_code_of_another_make(name, mistakes, answer):
-    found = evaluate(name, answer)
-    assert found.status == "wrong" and found.mistakes == mistakes, str(found)
-
-
-@pytest.mark.parametrize(("name", "answer"), RIGHT)
-def test_odd_right_answers_are_right(name, answer):
-    found = evaluate(name, answer)
-    assert found.status == "correct", str(found)
+(
+    test_mistakes_are_recognised_in_code_of_another_make,
+    test_odd_right_answers_are_right,
+) = ANSWERS.tests()
 
 
 @pytest.mark.parametrize(

@@ -11,20 +11,14 @@ import math
 import numpy as np
 import pytest
 import torch
+from exercise_answers import Answers
 
 from posenc_tutorial import dynamic_ntk, inverse_frequencies, llama3, ntk_aware, yarn
 from posenc_tutorial.exercises import evaluate, exercises
 from posenc_tutorial.exercises.selftest import count
 
-WRONG, RIGHT = [], []
-
-
-def wrong(name, mistakes, answer):
-    WRONG.append((name, tuple(mistakes.split()), answer))
-
-
-def right(name, answer):
-    RIGHT.append((name, answer))
+ANSWERS = Answers()
+WRONG, RIGHT, wrong, right = ANSWERS.WRONG, ANSWERS.RIGHT, ANSWERS.wrong, ANSWERS.right
 
 
 def base_of(parameters, dim):
@@ -198,7 +192,7 @@ for mistakes, answer in (
     ("channels", lambda *a: ends(*a, of=1)),
     ("no_turn", lambda *a: ends(*a, turn=1.0)),
     ("swapped", lambda *a: ends(*a, order=-1)),
-    ("channels always_rounded", lambda *a: ends(*a[:-1], True, of=1)),
+    ("always_rounded channels", lambda *a: ends(*a[:-1], True, of=1)),
     ("floored", lambda *a: ends(*a, up=math.floor)),
     ("floored", lambda *a: [end // 1 if a[-1] else end for end in searched(*a[:-1], False)]),
     ("ceiled", lambda *a: ends(*a, down=math.ceil)),
@@ -237,7 +231,7 @@ for mistakes, answer in (
     ("bare", lambda *a: moment(*a, exponent=False)),
     ("times_factor", lambda d, b, s, L, n: base_of(ntk_aware(d, b, s), d)),
     ("whole_lengths", lambda *a: moment(*a, scale=lambda s, x: s * math.ceil(x) - s + 1)),
-    ("bare ratio", lambda *a: moment(*a, exponent=False, scale=lambda s, x: x)),
+    ("ratio bare", lambda *a: moment(*a, exponent=False, scale=lambda s, x: x)),
     ("qwen", lambda *a: moment(*a, scale=lambda s, x: 2 ** (math.floor(-math.log2(1 / x)) + 2) - 1
                                if math.log2(x) % 1 else 2 * x - 1)),
     ("qwen", lambda d, b, s, L, n: base_of(dynamic_ntk(d, b, s, L, n, variant="qwen"), d)),
@@ -264,16 +258,10 @@ wrong("what_extending_does", "B", "ABDG")
 wrong("what_extending_does", "E I", "ADEGI")
 
 
-@pytest.mark.parametrize(("name", "mistakes", "answer"), WRONG)
-def test_mistakes_are_recognised_in_code_of_another_make(name, mistakes, answer):
-    found = evaluate(name, answer)
-    assert found.status == "wrong" and set(found.mistakes) == set(mistakes), str(found)
-
-
-@pytest.mark.parametrize(("name", "answer"), RIGHT)
-def test_odd_right_answers_are_right(name, answer):
-    found = evaluate(name, answer)
-    assert found.status == "correct", str(found)
+(
+    test_mistakes_are_recognised_in_code_of_another_make,
+    test_odd_right_answers_are_right,
+) = ANSWERS.tests()
 
 
 @pytest.mark.parametrize(

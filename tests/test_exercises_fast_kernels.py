@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from exercise_answers import Answers
 
 from posenc_tutorial.exercises import evaluate
 
-WRONG, RIGHT = [], []
-
-
-def wrong(name, mistakes, answer):
-    WRONG.append((name, tuple(mistakes.split()), answer))
+ANSWERS = Answers()
+WRONG, RIGHT, wrong = ANSWERS.WRONG, ANSWERS.RIGHT, ANSWERS.wrong
 
 
 # One loop in place of five passes, and its backward: pair by pair, in plain Python
@@ -200,16 +198,10 @@ RIGHT += [("bytes_moved", [2, 2, 10.25, 26.5]), ("bytes_moved", (2.0, 2.0, 10.0,
 RIGHT += [("honest_numbers", answer) for answer in ("DA", "a, d", {"D", "A"})]
 
 
-@pytest.mark.parametrize(("name", "mistakes", "answer"), WRONG)
-def test_mistakes_are_recognised_in_code_of_another_make(name, mistakes, answer):
-    found = evaluate(name, answer)
-    assert found.status == "wrong" and found.mistakes == mistakes, str(found)
-
-
-@pytest.mark.parametrize(("name", "answer"), RIGHT)
-def test_odd_right_answers_are_right(name, answer):
-    found = evaluate(name, answer)
-    assert found.status == "correct", str(found)
+(
+    test_mistakes_are_recognised_in_code_of_another_make,
+    test_odd_right_answers_are_right,
+) = ANSWERS.tests()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from exercise_answers import Answers
 from torch.nn.functional import scaled_dot_product_attention
 
 from posenc_tutorial import RotaryEmbedding
@@ -16,15 +17,8 @@ from posenc_tutorial.exercises import evaluate, exercise, exercises, planted, pr
 from posenc_tutorial.exercises.registry import Repair
 from posenc_tutorial.exercises.selftest import count
 
-WRONG, RIGHT = [], []
-
-
-def wrong(name, mistakes, answer):
-    WRONG.append((name, tuple(mistakes.split()), answer))
-
-
-def right(name, answer):
-    RIGHT.append((name, answer))
+ANSWERS = Answers()
+WRONG, RIGHT, wrong, right = ANSWERS.WRONG, ANSWERS.RIGHT, ANSWERS.wrong, ANSWERS.right
 
 
 # An encoding from its formula
@@ -171,16 +165,10 @@ right("attention_with_cache", by_complex_numbers)
 right("attention_with_cache", by_the_package)
 
 
-@pytest.mark.parametrize(("name", "mistakes", "answer"), WRONG, ids=lambda v: str(v)[:40])
-def test_mistakes_are_recognised_in_code_of_another_make(name, mistakes, answer):
-    found = evaluate(name, answer)
-    assert found.mistakes == mistakes, str(found)
-    assert found.status == "wrong"
-
-
-@pytest.mark.parametrize(("name", "answer"), RIGHT)
-def test_odd_right_answers_are_right(name, answer):
-    assert evaluate(name, answer).status == "correct", str(evaluate(name, answer))
+(
+    test_mistakes_are_recognised_in_code_of_another_make,
+    test_odd_right_answers_are_right,
+) = ANSWERS.tests()
 
 
 # The planted bugs: found by the tests meant for them, and by nothing trivial

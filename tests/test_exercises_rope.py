@@ -12,6 +12,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from exercise_answers import Answers
 
 from posenc_tutorial import (
     RotaryEmbedding,
@@ -25,15 +26,8 @@ from posenc_tutorial import (
 from posenc_tutorial.exercises import evaluate, exercises
 from posenc_tutorial.exercises.selftest import count
 
-WRONG, RIGHT = [], []
-
-
-def wrong(name, mistakes, answer):
-    WRONG.append((name, tuple(mistakes.split()), answer))
-
-
-def right(name, answer):
-    RIGHT.append((name, answer))
+ANSWERS = Answers()
+WRONG, RIGHT, wrong, right = ANSWERS.WRONG, ANSWERS.RIGHT, ANSWERS.wrong, ANSWERS.right
 
 
 # How fast does each pair turn?
@@ -327,16 +321,10 @@ for mistakes, answer in (
     wrong("rope_scores", mistakes, answer)
 
 
-@pytest.mark.parametrize(("name", "mistakes", "answer"), WRONG)
-def test_mistakes_are_recognised_in_code_of_another_make(name, mistakes, answer):
-    found = evaluate(name, answer)
-    assert found.status == "wrong" and found.mistakes == mistakes, str(found)
-
-
-@pytest.mark.parametrize(("name", "answer"), RIGHT)
-def test_odd_right_answers_are_right(name, answer):
-    found = evaluate(name, answer)
-    assert found.status == "correct", str(found)
+(
+    test_mistakes_are_recognised_in_code_of_another_make,
+    test_odd_right_answers_are_right,
+) = ANSWERS.tests()
 
 
 @pytest.mark.parametrize(

@@ -12,19 +12,13 @@ import statistics
 import numpy as np
 import pytest
 import torch
+from exercise_answers import Answers
 
 from posenc_tutorial.exercises import evaluate, exercises
 from posenc_tutorial.exercises.selftest import count
 
-WRONG, RIGHT = [], []
-
-
-def wrong(name, mistakes, answer):
-    WRONG.append((name, tuple(mistakes.split()), answer))
-
-
-def right(name, answer):
-    RIGHT.append((name, answer))
+ANSWERS = Answers()
+WRONG, RIGHT, wrong, right = ANSWERS.WRONG, ANSWERS.RIGHT, ANSWERS.wrong, ANSWERS.right
 
 
 # Windows
@@ -234,16 +228,10 @@ for letter in "ACEFGH":
     wrong("what_lengths_show", letter, "BD" + letter)
 
 
-@pytest.mark.parametrize(("name", "answer"), RIGHT)
-def test_right_answers_are_accepted(name, answer):
-    found = evaluate(name, answer)
-    assert found.status == "correct", str(found)
-
-
-@pytest.mark.parametrize(("name", "mistakes", "answer"), WRONG)
-def test_wrong_answers_get_the_name_of_their_mistake(name, mistakes, answer):
-    found = evaluate(name, answer)
-    assert found.status == "wrong" and set(found.mistakes) == set(mistakes), str(found)
+(
+    test_mistakes_are_recognised_in_code_of_another_make,
+    test_odd_right_answers_are_right,
+) = ANSWERS.tests()
 
 
 @pytest.mark.parametrize(
