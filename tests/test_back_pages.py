@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
+from from_file import load
 
 from tools.notebooks import BOOK, ROOT
 
 PACKAGE = ROOT / "posenc_tutorial"
-
-
-def load(path: Path):
-    """The extension, from its file."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 pages = load(BOOK / "_ext" / "back_pages.py")

@@ -7,11 +7,9 @@ error.
 from __future__ import annotations
 
 import cmath
-import importlib.util
 import json
 import math
 import re
-import sys
 import zlib
 from itertools import permutations
 from pathlib import Path
@@ -19,18 +17,10 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from from_file import load
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
-
-
-def load(path: Path):
-    """A module that is not part of the package, imported from its file."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf8"))

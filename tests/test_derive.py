@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from from_file import load
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from tools import book_numbers, check_prose, derive
@@ -628,15 +629,7 @@ def test_all_cells_of_a_stored_edition_can_be_run_in_one_go(path):
 # ------------------------------------------------------------------------ the button
 
 
-def load_extension():
-    path = ROOT / "book" / "_ext" / "colab_link.py"
-    spec = importlib.util.spec_from_file_location("colab_link", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-colab_link = load_extension()
+colab_link = load(ROOT / "book" / "_ext" / "colab_link.py")
 COLAB = "https://colab.research.google.com/github/Some-One/book/blob/main/book/"
 OPTIONS = {
     "repository_url": "https://github.com/Some-One/book",

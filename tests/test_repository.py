@@ -206,7 +206,7 @@ def test_no_file_names_this_machine_or_an_index():
     """Neither the place of this checkout, nor a home folder, nor where packages come from."""
     places = {str(ROOT), str(Path.home()), sys.prefix}
     places = {place for place in places if len(place) > 4}
-    index = re.compile(r"(?:^|\s)--(?:extra-)?index-url|--find-links|(?:^|\s)-i https?:", re.M)
+    index = re.compile(r"--(?:(?:extra-)?index-url|find-links)|(?:^|\s)-i https?:", re.M)
     for name, content in tracked_texts().items():
         for place in places:
             assert f"{place}/" not in content and f'{place}"' not in content, (name, place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -12,14 +11,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from from_file import load
 from PIL import Image
 
 import posenc_tutorial
 
 ROOT = Path(__file__).resolve().parents[1]
-spec = importlib.util.spec_from_file_location("site_files", ROOT / "book/_ext/site_files.py")
-site_files = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(site_files)
+site_files = load(ROOT / "book" / "_ext" / "site_files.py")
 
 
 def test_the_sitemap_names_every_page_and_the_days_that_are_known():

@@ -18,6 +18,21 @@ KINDS = ("holds", "holds with a condition", "does not hold")
 """What a verdict can come to; the page "Claims, checked" counts these."""
 
 
+def check_verdict(name: str, verdict: str, evidence: str) -> None:
+    """Refuse what is no verdict.
+
+    Raises:
+        ValueError: a verdict that does not begin with :data:`HOLDS` or :data:`FAILS`, or no
+            evidence; the message says whose it is.
+    """
+    if not verdict.startswith((HOLDS, FAILS)):
+        raise ValueError(
+            f"{name}: a verdict begins with {HOLDS!r}, {HOLDS_IF!r} or {FAILS!r}, got {verdict!r}"
+        )
+    if not evidence:
+        raise ValueError(f"{name}: a verdict needs evidence")
+
+
 @dataclass(frozen=True)
 class Verdict:
     """What a measurement says about a claim.
@@ -37,12 +52,7 @@ class Verdict:
     evidence: str
 
     def __post_init__(self) -> None:
-        if not self.verdict.startswith((HOLDS, FAILS)):
-            raise ValueError(
-                f"a verdict begins with {HOLDS!r}, {HOLDS_IF!r} or {FAILS!r}, got {self.verdict!r}"
-            )
-        if not self.evidence:
-            raise ValueError(f"claim {self.claim}: a verdict needs evidence")
+        check_verdict(f"claim {self.claim}", self.verdict, self.evidence)
 
     @property
     def kind(self) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from textwrap import fill
 
 from ..serving import OWN_NAMES, Program, common_rules
-from . import FAILS, HOLDS, HOLDS_IF
+from . import FAILS, HOLDS, HOLDS_IF, check_verdict
 from .ch09_train_short import claim_25
 from .ch10_extending_context import claim_29
 
@@ -43,11 +43,7 @@ class Advice:
     evidence: str
 
     def __post_init__(self) -> None:
-        if not self.verdict.startswith((HOLDS, FAILS)) or not self.evidence:
-            raise ValueError(
-                f"{self.name}: a verdict begins with {HOLDS!r} or {FAILS!r} and has evidence, got "
-                f"{self.verdict!r} and {self.evidence!r}"
-            )
+        check_verdict(self.name, self.verdict, self.evidence)
 
     def __repr__(self) -> str:
         lines = f"{self.name.capitalize()}: {self.verdict}.", f"Evidence: {self.evidence}"
