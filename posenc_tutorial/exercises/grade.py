@@ -43,8 +43,10 @@ MEMORY = 1024
 LARGEST = 100 * MIB
 #: Seconds for importing PyTorch on a slow, busy machine.
 START = 120.0
-#: Inside the sandbox, the one folder that an answer may write to; it lies in memory.
-_SCRATCH = "/tmp/answer"
+#: Inside the sandbox, the folder for temporary files, which lies in memory.
+_TEMPORARY = "/tmp"
+#: Inside it, the one folder that an answer may write to.
+_SCRATCH = f"{_TEMPORARY}/answer"
 _DTYPES = (
     *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16"),
     *("float32", "float64", "complex64", "complex128"),
@@ -294,7 +296,7 @@ def sandbox(hidden: Iterable[Path] = ()) -> Sandbox:
                     capture_output=True,
                     text=True,
                     timeout=60,
-                    env=_environment("/tmp"),
+                    env=_environment(_TEMPORARY),
                 )
                 if trial.returncode == 0:
                     return Sandbox(tuple(prefix), _SCRATCH)
@@ -311,7 +313,7 @@ def _bubblewrap(
 
     command = [program, "--die-with-parent", "--new-session", *kind, "--ro-bind", "/", "/"]
     command += ["--dev", "/dev", *memory_folder("/dev/shm", 16 * MIB), *processes]
-    masks = {Path(p).resolve() for p in ("/tmp", "/var/tmp", "/run")}
+    masks = {Path(p).resolve() for p in (_TEMPORARY, "/var/tmp", "/run")}
     with suppress(RuntimeError):
         masks.add(Path.home().resolve())
     masks = {path for path in masks if path.is_dir() and path != Path("/")}
