@@ -19,20 +19,12 @@ import pytest
 
 from posenc_tutorial import claims
 from posenc_tutorial.claims.catalogue import CLAIMS
-from tools.notebooks import BOOK, ROOT
+from tools.notebooks import BOOK, ROOT, printed
 
 # Claims that no cell has decided yet. A new verdict is taken out of here; none is ever put in.
 NOT_DECIDED: set[int] = set()
 
 PACKAGE = "posenc_tutorial.claims"
-
-
-def printed(cell: dict) -> str:
-    found = []
-    for output in cell["outputs"]:
-        text = output.get("text") or output.get("data", {}).get("text/plain", "")
-        found.append("".join(text))
-    return "\n".join(found)
 
 
 def called_function(cells: list[dict], cell: dict) -> str:

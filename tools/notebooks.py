@@ -177,3 +177,13 @@ def _normal_outputs(outputs: list[NotebookNode], count: int) -> list[NotebookNod
             output.metadata = nbformat.from_dict({"image/png": {"alt": alt}} if alt else {})
         merged.append(output)
     return merged
+
+
+def printed(cell: NotebookNode) -> str:
+    """Everything that a stored cell printed, pictures left out."""
+    texts = []
+    for output in cell.get("outputs", []):
+        text = "".join(output.get("text") or output.get("data", {}).get("text/plain", ""))
+        if not text.startswith("<Figure size"):
+            texts.append(text)
+    return "\n".join(texts)

@@ -26,7 +26,7 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from tools.notebooks import BOOK, read
+from tools.notebooks import BOOK, printed, read
 
 PAGE = "14-review"
 CARDS = BOOK / "_static" / "review-cards.tsv"
@@ -115,7 +115,7 @@ def evidence(label: str) -> tuple[str, str] | None:
         notebook = read(path)
         for index, cell in enumerate(notebook.cells):
             if cell.metadata.get("mystnb", {}).get("figure", {}).get("name") == label:
-                return path.stem, _output(cell)
+                return path.stem, printed(cell)
             if cell.cell_type == "markdown" and (after := _after(label, cell.source)) is not None:
                 return path.stem, "\n".join(_section(after, notebook.cells[index + 1 :]))
     return None
@@ -139,15 +139,7 @@ def _section(after: str, cells: list[NotebookNode]) -> Iterator[str]:
             if any(len(marks) <= deepest for marks in HEADING.findall(source)):
                 return
         else:
-            yield _output(text)
-
-
-def _output(cell: NotebookNode) -> str:
-    texts = [
-        output.get("text") or output.get("data", {}).get("text/plain", "")
-        for output in cell.outputs
-    ]
-    return "\n".join(text for text in texts if not text.startswith("<Figure size"))
+            yield printed(text)
 
 
 def _plain(number: str) -> str:

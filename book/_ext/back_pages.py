@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from docutils import nodes
 from sphinx.application import Sphinx
 
-ROOT = Path(__file__).resolve().parents[2]
-BOOK = ROOT / "book"
+from tools.notebooks import BOOK, ROOT, printed
+
 PACKAGE = ROOT / "posenc_tutorial"
 NOT_MEASURED = "not measured"
 
@@ -53,15 +53,6 @@ def chapters(book: Path = BOOK) -> list[Path]:
 def number_of(page: str) -> int:
     """Number of a chapter: ``"04-limits-of-absolute"`` is 4."""
     return int(page[:2])
-
-
-def output_text(cell: Mapping[str, Any]) -> str:
-    """Everything that a stored cell printed."""
-    found = []
-    for output in cell.get("outputs", []):
-        text = output.get("text") or output.get("data", {}).get("text/plain", "")
-        found.append("".join(text))
-    return "\n".join(found)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], name: str) -> str:
@@ -107,7 +98,7 @@ def decided(notebooks: Iterable[Path]) -> list[Decided]:
         for cell in cells:
             if "claim" not in cell["metadata"].get("tags", []):
                 continue
-            for verdict in verdicts.read_verdicts(output_text(cell)):
+            for verdict in verdicts.read_verdicts(printed(cell)):
                 label = f"claim-{verdict.claim}"
                 if not re.search(rf"^\({label}\)=$", words, re.MULTILINE):
                     label = cell_label(verdict.claim, path.stem)
@@ -430,7 +421,7 @@ def remembered(notebook: Path) -> dict[str, str]:
     cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
     line = r"^(\S.*?) +more than [\d.]+ nats up to +(\d+) bytes back$"
     for cell in cells:
-        found = re.findall(line, output_text(cell), re.MULTILINE)
+        found = re.findall(line, printed(cell), re.MULTILINE)
         if found:
             return dict(found)
     raise ValueError(f"no cell of {notebook.name} says how far back a quote is remembered")
