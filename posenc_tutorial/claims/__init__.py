@@ -22,7 +22,7 @@ def check_verdict(name: str, verdict: str, evidence: str) -> None:
     """Refuse what is no verdict.
 
     Raises:
-        ValueError: a verdict that does not begin with :data:`HOLDS` or :data:`FAILS`, or no
+        ValueError: a verdict that begins with neither ``"holds"`` nor ``"does not hold"``, or no
             evidence; the message says whose it is.
     """
     if not verdict.startswith((HOLDS, FAILS)):
