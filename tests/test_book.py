@@ -7,6 +7,7 @@ error.
 from __future__ import annotations
 
 import cmath
+import importlib.util
 import json
 import math
 import re
@@ -18,6 +19,7 @@ import pytest
 import torch
 import yaml
 from from_file import load
+from sphinx.errors import ExtensionError
 
 ROOT = Path(__file__).resolve().parents[1]
 BOOK = ROOT / "book"
@@ -286,6 +288,16 @@ book_fixes = load(BOOK / "_ext" / "book_fixes.py")
 def test_page_fixes(before, after):
     assert book_fixes.fix_page(before) == after
     assert book_fixes.fix_page(after) == after
+
+
+def test_the_search_script_is_mended_once_and_another_one_is_refused():
+    theme = Path(importlib.util.find_spec("sphinx").origin).parent / "themes" / "basic"
+    script = (theme / "static" / "searchtools.js").read_text(encoding="utf8")
+    mended = book_fixes.fix_search(script)
+    assert mended != script and 'closest("section, main")' in mended
+    assert book_fixes.fix_search(mended) == mended
+    with pytest.raises(ExtensionError, match="searchtools.js"):
+        book_fixes.fix_search("const Search = {};")
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,28 @@ def fix_page(html: str) -> str:
     return html
 
 
+# The search shows the text at the address of what it found. An index entry's address is an empty
+# mark in front of a heading: no text, and an error on the page. The text is that of the section.
+_AT_ADDRESS = "if (anchorContent) return anchorContent.textContent;"
+_IN_SECTION = """if (anchorContent) {
+        const empty = !anchorContent.textContent.trim();
+        return (empty ? anchorContent.closest("section, main") : anchorContent).textContent;
+      }"""
+
+
+def fix_search(script: str) -> str:
+    """Sphinx's searchtools.js, with a summary for what an index entry points to.
+
+    Raises:
+        ExtensionError: if the script is not the one that this mends.
+    """
+    if _IN_SECTION in script:
+        return script
+    if script.count(_AT_ADDRESS) != 1:
+        raise ExtensionError(f"searchtools.js: no line {_AT_ADDRESS!r} to mend")
+    return script.replace(_AT_ADDRESS, _IN_SECTION)
+
+
 _CHINESE = re.compile(r"[\u4e00-\u9fff][\u3000-\u303f\u4e00-\u9fff]*")
 _MARKUP = re.compile(r"(<(?:script|style)\b.*?</(?:script|style)>|<[^>]*>)", re.DOTALL)
 
@@ -368,6 +390,8 @@ def on_build_finished(app: Sphinx, exception: Exception | None) -> None:
     unused = [*out.rglob("*.map"), out / "_static" / "scripts" / "fontawesome.js"]
     for path in unused:  # 3.4 MB of source maps, and the script that no page loads any more
         path.unlink(missing_ok=True)
+    search = out / "_static" / "searchtools.js"
+    search.write_text(fix_search(search.read_text(encoding="utf8")), encoding="utf8")
     for path in sorted(out.rglob("*.html")):
         before = path.read_text(encoding="utf8")
         after = fix_page(before)
