@@ -156,7 +156,7 @@ LOOK_UP = Implement(
         Mistake(
             "from_one",
             "rows are counted from 1: position 0 is the first row",
-            GITHUB + "chengchingwen/Transformers.jl/issues/92",
+            GITHUB + "graykode/nlp-tutorial/issues/73",
             excludes=("from_two",),
         ),
         Mistake(

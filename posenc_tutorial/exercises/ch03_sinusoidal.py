@@ -168,7 +168,7 @@ SINUSOID_TABLE = Implement(
         Mistake(
             "from_one",
             "positions are counted from 1: row 0 is the reading of position 1",
-            GITHUB + "chengchingwen/Transformers.jl/issues/92",
+            GITHUB + "graykode/nlp-tutorial/issues/73",
         ),
         Mistake(
             "half_precision",
