@@ -99,14 +99,24 @@ def ntk_aware(dim: int, base: float, factor: float) -> RopeParameters:
 
     Raises:
         TypeError: an argument of the wrong type.
-        ValueError: ``dim`` odd or below 4; ``base`` not above 0; ``factor`` below 1; nan or inf.
+        ValueError: ``dim`` odd or below 4; ``base`` not above 0; ``factor`` below 1; nan or inf,
+            also as the new base.
     """
     check_even_dim(dim)
     check_base(base)
     check_factor(factor)
     if dim == 2:
         raise ValueError("dim must be an even integer >= 4 for NTK scaling, got 2: a single pair")
-    return default_rope(dim, base * factor ** (dim / (dim - 2)))
+    try:
+        new_base = base * factor ** (dim / (dim - 2))
+    except OverflowError:
+        new_base = math.inf
+    if new_base == math.inf:
+        raise ValueError(
+            "base * factor ** (dim / (dim - 2)) must be a number that float64 holds, "
+            f"got base {base:g}, factor {factor:g}, dim {dim}"
+        )
+    return default_rope(dim, new_base)
 
 
 DYNAMIC_NTK_VARIANTS = ("transformers", "ratio", "qwen")

@@ -146,6 +146,7 @@ def causal_pairs(n: int, world_size: int, *, scheme: str = "contiguous") -> list
         TypeError: as :func:`shard_positions`.
         ValueError: as :func:`shard_positions`.
     """
+    shard_positions(n, 0, world_size, scheme=scheme)  # refuses what cannot be cut
     ranks = range(world_size)
     return [int((shard_positions(n, r, world_size, scheme=scheme) + 1).sum()) for r in ranks]
 

@@ -558,6 +558,17 @@ def test_a_factor_below_one_is_refused(name, factor):
 
 
 @pytest.mark.parametrize(
+    "base, factor, shown",
+    [(1e4, 1e300, "10000, factor 1e.300"), (1e300, 1e9, "1e.300, factor 1e.09")],
+)
+def test_a_new_base_beyond_float64_is_refused(base, factor, shown):
+    with pytest.raises(ValueError, match=f"float64 holds, got base {shown}"):
+        ntk_aware(64, base, factor)
+    with pytest.raises(ValueError, match="float64 holds, got base 1"):
+        dynamic_ntk(64, base, factor, 100, 200)
+
+
+@pytest.mark.parametrize(
     "value, error", [(0, ValueError), (-5, ValueError), (16.0, TypeError), (True, TypeError)]
 )
 @pytest.mark.parametrize("argument", ["original_max_positions", "max_positions", "seq_len"])

@@ -87,6 +87,15 @@ def test_zigzag_shares_the_causal_work_and_contiguous_does_not():
 
 
 @pytest.mark.parametrize(
+    ("world_size", "error", "message"),
+    [(0, ValueError, "at least 1, got 0"), (-2, ValueError, "got -2"), (2.0, TypeError, "got 2.0")],
+)
+def test_work_is_shared_by_at_least_one_rank(world_size, error, message):
+    with pytest.raises(error, match=f"world_size must be .*{message}"):
+        causal_pairs(8, world_size)
+
+
+@pytest.mark.parametrize(
     ("arguments", "options", "error", "message"),
     [
         ((10, 0, 4), {}, ValueError, "multiple of 4 .* got 10"),

@@ -802,6 +802,17 @@ def longrope_with(**change):
         ),
         (llama(rope_scaling={"type": "linear"}), "factor is missing; rope type 'linear'"),
         (
+            llama(rope_parameters={"rope_theta": 1e6, "full_attention": {"rope_theta": 1e4}}),
+            r"rope_theta is 1000000.0 beside blocks for layer types \['full_attention'\]",
+        ),
+        (
+            llama(
+                rope_parameters={"full_attention": {"rope_theta": 1e4}},
+                rope_scaling={"rope_type": "linear", "factor": 2.0},
+            ),
+            r"factor is 2.0 beside blocks for layer types \['full_attention'\]",
+        ),
+        (
             llama(rope_scaling={"type": "linear", "factor": 0.25}),
             "factor must be .* >= 1, got 0.25",
         ),

@@ -469,6 +469,11 @@ def _block(fields: Mapping[str, Any], layer_type: str | None) -> dict[str, Any]:
     if any(isinstance(value, Mapping) for value in block.values()):
         # Null instead of a block marks layers without rotary positions.
         layers = {k: v for k, v in block.items() if v is None or isinstance(v, Mapping)}
+        if beside := sorted(block.keys() - layers.keys()):
+            raise ValueError(
+                f"{beside[0]} is {block[beside[0]]!r} beside blocks for layer types "
+                f"{sorted(layers)}; it must stand in each block that it is meant for"
+            )
     else:
         layers = _local_and_global(fields, block)
     if layers:
