@@ -19,6 +19,7 @@ import platform
 import resource
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import torch
@@ -169,33 +170,35 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         facts_file.write_text(json.dumps(found, indent=2) + "\n")
 
-    context = multiprocessing.get_context("spawn")
     for length in chosen.lengths:
         for method, factor in plan(length):
             for span in chosen.spans:
-                if _is_measured(chosen.out / ROWS_FILE, span, length, method, factor):
+                key = (span, length, method, factor)
+                if _has_row(chosen.out / ROWS_FILE, key):
                     continue
                 job = (span_tokens(tokens, span, length), method, factor, chosen.threads)
-                with context.Pool(1) as pool:
-                    losses, seconds, peak = pool.apply(measure, (job,))
+                losses, seconds, peak = _alone(job)
                 mean = sum(losses) / len(losses)
-                key = [span, length, method, factor]
-                _append(chosen.out / TOKENS_FILE, [*key, *(f"{loss:.4f}" for loss in losses)])
+                if not _has_row(chosen.out / TOKENS_FILE, key):  # stopped between the two files
+                    _append(chosen.out / TOKENS_FILE, [*key, *(f"{loss:.4f}" for loss in losses)])
                 row = [*key, f"{mean:.4f}", f"{seconds:.1f}", f"{peak:.2f}"]
                 _append(chosen.out / ROWS_FILE, row, COLUMNS)
                 print(*row, flush=True)
     return 0
 
 
-def _is_measured(file: Path, span: int, length: int, method: str, factor: float) -> bool:
+def _alone(job: tuple[list[int], str, float, int]) -> tuple[list[float], float, float]:
+    """:func:`measure` in a new process; an error, not silence, if the system ends that process."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(max_workers=1, mp_context=context) as pool:
+        return pool.submit(measure, job).result()
+
+
+def _has_row(file: Path, key: tuple[int, int, str, float]) -> bool:
     if not file.exists():
         return False
     with file.open(newline="") as stream:
-        return any(
-            (int(row["span"]), int(row["length"]), row["method"], float(row["factor"]))
-            == (span, length, method, factor)
-            for row in csv.DictReader(stream)
-        )
+        return any(row[:4] == [str(part) for part in key] for row in csv.reader(stream))
 
 
 def _append(file: Path, row: list[object], header: tuple[str, ...] = ()) -> None:
