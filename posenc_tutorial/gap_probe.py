@@ -1,9 +1,9 @@
-"""Can a model still copy across a gap of ten thousand positions? Answered in less than a second.
+"""Can a model still copy across a gap of ten thousand positions? Answered in seconds.
 
 A language model that meets a text for the second time copies: some heads look for the place where
-the current token stood before, and read off what followed. Here the text is random tokens, so
-that there is nothing to guess and only copying helps. It is repeated once, and the *positions* of
-the second copy are moved away by a gap:
+the current token stood before, and read off what followed. Here a text stands twice, for example
+one of random tokens, where nothing can be guessed and only copying helps. The *positions* of the
+second copy are moved away by a gap:
 
     first copy    positions 0 … n - 1
     second copy   positions n + gap … 2 n - 1 + gap
@@ -33,7 +33,7 @@ class Probe:
 
     Attributes:
         gap: tokens left out between the copies.
-        first: ``(sequences,)``, mean loss on the first copy: nothing can be known there.
+        first: ``(sequences,)``, mean loss on the first copy: everything is new there.
         second: ``(sequences,)``, mean loss on the second copy, its first token left out, since
             nothing announces that the text begins again.
     """
