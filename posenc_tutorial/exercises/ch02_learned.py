@@ -151,7 +151,7 @@ LOOK_UP = Implement(
         Mistake(
             "clamps",
             "all positions past the end silently share the last row",
-            GITHUB + "vllm-project/semantic-router/issues/3388",
+            GITHUB + "luyang-huang96/LongDocSum/issues/5",
         ),
         Mistake(
             "from_one",
