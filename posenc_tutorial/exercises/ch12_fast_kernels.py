@@ -177,13 +177,13 @@ TURN_IN_PLACE = Implement(
         Mistake(
             "overwritten",
             "the second number of a pair is made from a first one that has been overwritten",
-            GITHUB + "unslothai/unsloth/issues/5001",
+            GITHUB + "DaVikingCode/Citrus-Engine/pull/108",
             excludes=("rest_lost", "neighbours", "split_in_the_middle", "two_plus", "other_way"),
         ),
         Mistake(
             "right_overwritten",
             "the first number of a pair is made from a second one that has been overwritten",
-            GITHUB + "unslothai/unsloth/issues/5001",
+            GITHUB + "DaVikingCode/Citrus-Engine/pull/108",
             excludes=(
                 "overwritten",
                 "rest_lost",
