@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -278,6 +279,9 @@ def test_a_finished_run_is_not_trained_again(tmp_path, monkeypatch):
         ({"steps": 9}, "steps was 4, now 9"),
         ({"seed": 5}, "seed was 0, now 5"),
         ({"encoding": "learned"}, "parameters"),
+        # The names and shapes of their weights are the same.
+        ({"encoding": "rope"}, "about was {'encoding': 'nope', 'num_heads': 2}"),
+        ({"num_heads": 4}, "now {'encoding': 'nope', 'num_heads': 4}"),
     ],
 )
 def test_the_checkpoint_of_another_run_is_refused(tmp_path, change, told):
@@ -288,6 +292,16 @@ def test_the_checkpoint_of_another_run_is_refused(tmp_path, change, told):
         run(Settings(**{**base, **change}), corpus(), tmp_path)
     assert told in str(error.value)
     assert (tmp_path / "state.safetensors").read_bytes() == before
+
+
+def test_a_checkpoint_from_before_the_encoding_was_kept_is_resumed(tmp_path):
+    settings = Settings("rope", steps=2, **TINY)
+    expected = run(settings, corpus(), tmp_path).read_bytes()
+    state, metadata = load_tensors(tmp_path / "state.safetensors")
+    old = json.loads(metadata["run"])
+    assert old.pop("about") == {"encoding": "rope", "num_heads": 2}
+    save_tensors(tmp_path / "state.safetensors", state, {"run": json.dumps(old)})
+    assert run(settings, corpus(), tmp_path).read_bytes() == expected
 
 
 def test_the_checkpoint_of_another_corpus_is_refused(tmp_path):
@@ -359,6 +373,7 @@ def test_missing_and_foreign_files(tmp_path):
         ({"encoding": "rotary"}, "rotary"),
         ({"steps": 0}, "steps must be >= 1, got 0"),
         ({"seed": -1}, "seed must be >= 0, got -1"),
+        ({"seed": 2**64}, "seed must be below 2**64, got 18446744073709551616"),
         ({"learning_rate": 0.0}, "got 0.0"),
         ({"learning_rate": float("nan")}, "got nan"),
         ({"train_bytes": 64}, "got 64"),

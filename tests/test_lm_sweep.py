@@ -22,6 +22,7 @@ from posenc_tutorial.lm import (
     load_model,
     passkey_accuracy,
     passkey_sequences,
+    save_tensors,
 )
 from posenc_tutorial.lm.cli import main
 from posenc_tutorial.lm.extension import METHODS, extended_rope
@@ -422,6 +423,14 @@ def test_different_models_differ(letters, tmp_path, capsys):
         (["evaluate", "no-such-model"], "no trained model 'no-such-model'"),
         (["sweep", "nonsense"], "unknown experiment 'nonsense'"),
         (["sweep", "--lengths", "64", "100"], "must divide --chunk 1024, got 100"),
+        (["evaluate", "rope", "--lengths", "64", "100"], "must divide --chunk 1024, got 100"),
+        (["sweep", "--seeds", "1", "0", "1"], "seeds must be at least one, and none of them twice"),
+        (["sweep", "--encodings", "rope", "rope"], "got rope"),
+        (["sweep", "encodings", "--encodings", "rope", "rope"], "none of them twice, got ['rope'"),
+        (["sweep", "--encodings", "rope"], "'data-size' needs one of learned, sinusoidal among"),
+        (["sweep", "copy", "--encodings", "t5_common_rate"], "got t5_common_rate"),
+        (["train", "--text", ".", "--pattern", "/tmp/*.txt"], "got '/tmp/*.txt'"),
+        (["train", "--text", ".", "--pattern", ""], "pattern must be relative"),
         (["train", "--text", "no-such-folder", "--out", "unused"], "is not a folder"),
     ],
 )
@@ -430,6 +439,52 @@ def test_what_is_wrong_is_told(arguments, told, capsys, tmp_path, monkeypatch):
     assert main([*arguments, "--device", "cpu"]) == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "unused").exists()
+
+
+def test_a_table_that_is_too_short_is_told(letters, tmp_path, capsys):
+    main(small_run(letters, tmp_path / "run", "--encoding", "learned"))
+    where = ["--text", str(letters), "--held-out-every", "2", "--device", "cpu"]
+    size = ["--chunk", "256", "--num-chunks", "1", "--lengths", "256"]
+    assert main(["evaluate", str(tmp_path / "run"), *where, *size]) == 2
+    assert "position 255 is outside the table of 128" in capsys.readouterr().err
+
+
+def test_a_length_given_twice_is_one_stretch(letters, tmp_path, capsys):
+    main(small_run(letters, tmp_path / "run"))
+    where = ["--text", str(letters), "--held-out-every", "2", "--device", "cpu"]
+    size = ["--chunk", "64", "--num-chunks", "1", "--lengths", "8", "64", "8"]
+    assert main(["evaluate", str(tmp_path / "run"), "--by", "position", *where, *size]) == 0
+    rows = capsys.readouterr().out.splitlines()[-2:]
+    assert rows[0].startswith("0,7,") and rows[1].startswith("8,63,") and "nan" not in str(rows)
+
+
+def test_the_difference_to_weights_that_are_nan_is_nan(tmp_path, capsys):
+    one, two = tmp_path / "one.safetensors", tmp_path / "two.safetensors"
+    a, b = torch.zeros(2), torch.ones(2)
+    save_tensors(one, {"a": a, "b": a})
+    save_tensors(two, {"a": b, "b": torch.tensor([0.0, math.nan])})
+    assert main(["compare", str(one), str(two)]) == 0
+    assert "largest difference nan" in capsys.readouterr().out
+    save_tensors(two, {"a": a.half(), "b": a})  # another dtype, the same numbers
+    assert main(["compare", str(one), str(two)]) == 0
+    assert "largest difference 0" in capsys.readouterr().out
+
+
+def test_any_length_can_be_the_longest(tmp_path):
+    sweep = Sweep(
+        corpus=Corpus(noise(4000), noise(3000, 1), "noise"),
+        out=tmp_path,
+        results=tmp_path,
+        seeds=(0,),
+        encodings=("nope",),
+        settings=TINY,
+        lengths=(200,),  # 200 // 64 does not divide it
+        chunk=200,
+        num_chunks=1,
+    )
+    EXPERIMENTS["encodings"](sweep)
+    rows = read_table(tmp_path / "position.csv")
+    assert [row["first"] for row in rows] == list(range(0, 200, 2)) and rows[-1]["last"] == 199
 
 
 @pytest.mark.parametrize(

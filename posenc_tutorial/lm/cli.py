@@ -22,7 +22,7 @@ from .evaluate import (
 )
 from .recipes import ENCODINGS, RECIPES
 from .runs import Settings, build_model, checkpoint_path, load_model, model_facts, run
-from .sweep import EXPERIMENTS, Sweep, install_checkpoints
+from .sweep import EXPERIMENTS, NEEDED, Sweep, install_checkpoints
 
 
 def _whole(low: int):
@@ -244,7 +244,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return COMMANDS[options.command](options)
-    except (ValueError, TypeError, OSError, FloatingPointError, RuntimeError) as error:
+    except (
+        ValueError, TypeError, IndexError, OSError, FloatingPointError, RuntimeError
+    ) as error:  # fmt: skip
         if isinstance(error, RuntimeError) and "memory" not in str(error).lower():
             if "POSENC_DEVICE" not in str(error) and "no CUDA" not in str(error):
                 raise  # not something that other arguments would cure
@@ -326,6 +328,7 @@ def _train(options) -> int:
 
 
 def _evaluate(options) -> int:
+    _check_lengths(options)
     place = _device(options)
     path = checkpoint_path(options.model)
     model = load_model(path, device=place)
@@ -349,7 +352,7 @@ def _evaluate(options) -> int:
         losses = loss_by_position(model, data, length=longest, **how)
         print("first,last,loss")
         edge = 0
-        for end in [n for n in sorted(options.lengths) if n <= longest]:
+        for end in sorted(set(options.lengths)):
             print(f"{edge},{end - 1},{losses[edge:end].mean().item():.4f}")
             edge = end
     else:
@@ -369,9 +372,14 @@ def _sweep(options) -> int:
         raise ValueError(
             f"unknown experiment {unknown[0]!r}; it must be one of {', '.join(EXPERIMENTS)}"
         )
-    wrong = [n for n in options.lengths if options.chunk % n]
-    if wrong:
-        raise ValueError(f"--lengths must divide --chunk {options.chunk}, got {wrong[0]}")
+    _check_lengths(options)
+    for name in options.experiments or EXPERIMENTS:
+        needed = NEEDED.get(name, options.encodings)
+        if not set(needed) & set(options.encodings):
+            raise ValueError(
+                f"experiment {name!r} needs one of {', '.join(needed)} among --encodings, "
+                f"got {', '.join(options.encodings)}"
+            )
     sweep = Sweep(
         corpus=_corpus(options),
         out=options.out,
@@ -397,6 +405,12 @@ def _sweep(options) -> int:
     return 0
 
 
+def _check_lengths(options) -> None:
+    wrong = [n for n in options.lengths if options.chunk % n]
+    if wrong:
+        raise ValueError(f"--lengths must divide --chunk {options.chunk}, got {wrong[0]}")
+
+
 def _compare(options) -> int:
     one, two = (load_tensors(checkpoint_path(name))[0] for name in (options.one, options.two))
     if one.keys() != two.keys():
@@ -404,8 +418,11 @@ def _compare(options) -> int:
     shapes = [name for name in one if one[name].shape != two[name].shape]
     if shapes:
         raise ValueError(f"different shapes: {shapes}")
-    most = max(float((one[n].double() - two[n].double()).abs().max()) for n in one)
-    equal = all(torch.equal(one[name], two[name]) for name in one)
+    pairs = [(one[name], two[name]) for name in one]
+    equal = all(a.dtype == b.dtype and torch.equal(a, b) for a, b in pairs)
+    # One tensor: its maximum is nan if anything is, and Python's max() may pass a nan over.
+    apart = torch.cat([(a.double() - b.double()).abs().flatten() for a, b in pairs])
+    most = float(apart.max()) if len(apart) else 0.0
     told = "equal bit for bit" if equal else f"largest difference {most:.3g}"
     print(f"{len(one)} tensors: {told}")
     return 0

@@ -101,12 +101,16 @@ def folder_corpus(
         The corpus.
 
     Raises:
-        ValueError: ``held_out_every`` below 2.
+        ValueError: ``held_out_every`` below 2; a pattern that is empty or not relative.
         FileNotFoundError: no such folder, or fewer than ``held_out_every`` files.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder")
+    if not pattern or Path(pattern).anchor:
+        raise ValueError(
+            f"pattern must be relative to the folder, such as '*.txt', got {pattern!r}"
+        )
     files = sorted(
         path
         for path in folder.rglob(pattern)

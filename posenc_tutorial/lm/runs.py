@@ -63,6 +63,8 @@ class Settings:
         for name in ("seed", "warmup"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be >= 0, got {getattr(self, name)}")
+        if self.seed >= 2**64:
+            raise ValueError(f"seed must be below 2**64, got {self.seed}")
         if not 0 < self.learning_rate < float("inf"):
             raise ValueError(f"learning_rate must be finite and > 0, got {self.learning_rate}")
         if self.train_bytes is not None and self.train_bytes <= self.length:
@@ -153,6 +155,8 @@ def run(
         save_every=save_every,
         log=folder / "log.csv",
         label=label,
+        # RoPE, ALiBi and none at all have the same weights, and so have 2 heads and 4.
+        about={"encoding": settings.encoding, "num_heads": settings.num_heads},
     )
     path = folder / "model.safetensors"
     group = torch.distributed

@@ -65,6 +65,10 @@ class Sweep:
         save_every: steps between two saves.
         say: told what happens, one line at a time.
         show_progress: whether runs have a progress bar.
+
+    Raises:
+        ValueError: no seed, encoding or length, or one of them twice: it would count twice in the
+            means.
     """
 
     corpus: Corpus
@@ -80,6 +84,14 @@ class Sweep:
     save_every: int = 50
     say: Callable[[str], None] = lambda line: None
     show_progress: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("seeds", "encodings", "lengths"):
+            values = list(getattr(self, name))
+            if not values or len(set(values)) < len(values):
+                raise ValueError(
+                    f"{name} must be at least one, and none of them twice, got {values}"
+                )
 
     # Runs
 
@@ -153,7 +165,8 @@ class Sweep:
         """Every encoding, every seed: loss by length and by position."""
         by_length, by_position, runs = [], [], []
         data, longest = self.corpus.held_out, max(self.lengths)
-        width = max(1, longest // 64)
+        # Some 64 stretches, all of the same width.
+        width = next(w for w in range(max(1, longest // 64), 0, -1) if longest % w == 0)
         for encoding in self.encodings:
             for seed in self.seeds:
                 folder = self.trained(encoding, seed)
@@ -499,6 +512,9 @@ EXPERIMENTS: dict[str, Callable[[Sweep], None]] = {
     "fine-tune": Sweep.run_fine_tune,
 }
 """Every experiment by its name on the command line."""
+
+NEEDED = {"data-size": ("learned", "sinusoidal"), "passkey": ENCODINGS, "copy": ENCODINGS}
+"""Of these encodings an experiment needs one at least; the others need none in particular."""
 
 
 def install_checkpoints(out: Path | str, folder: Path | str, *, seed: int = 0) -> list[Path]:

@@ -51,6 +51,7 @@ def train(
     save_every: int = 50,
     log: Path | str | None = None,
     label: str = "",
+    about: dict | None = None,
 ) -> list[float]:
     """Minimise the next-byte loss with AdamW; warm-up, then a cosine down to a tenth.
 
@@ -79,6 +80,8 @@ def train(
         save_every: steps between two saves; the last step is always saved.
         log: a CSV file, one row a step.
         label: stands before the progress bar, which only a terminal shows, and only with a label.
+        about: what the names and shapes of the weights do not tell of the model, such as its
+            encoding and number of heads; kept in ``checkpoint`` and compared with it.
 
     Returns:
         The loss of every step, nats per byte, those before an interruption included.
@@ -127,6 +130,7 @@ def train(
             "encoding_weight_decay": encoding_weight_decay,
             "data_sha256": hashlib.sha256(data.numpy().tobytes()).hexdigest(),
             "parameters": {n: list(p.shape) for n, p in model.named_parameters()},
+            "about": about,
         }
         if Path(checkpoint).exists():
             losses = _resume(checkpoint, run, model, optimiser, generator)
@@ -214,6 +218,7 @@ def _resume(path, run, model, optimiser, generator) -> list[float]:
     tensors, metadata = load_tensors(path)
     saved = json.loads(metadata.get("run", "{}"))
     wanted = json.loads(json.dumps(run))
+    saved.setdefault("about", wanted["about"])  # a file from before it was kept
     differ = [key for key in wanted if saved.get(key) != wanted[key]]
     if differ:
         told = "; ".join(f"{k} was {saved.get(k)!r}, now {wanted[k]!r}" for k in differ)
