@@ -98,12 +98,70 @@ def test_an_unknown_name_is_told_what_is_close():
         (lambda n, d: right(n, d) * 1.01, "largest error 0.01"),
         (lambda n, d: right(n, d).to("meta"), "a tensor on meta, but the arguments are on the CPU"),
         (lambda n, d: right(n, d).to_sparse(), "not dense"),
+        pytest.param(
+            lambda n, d: torch.nested.nested_tensor([right(n, d)]),
+            "not dense",
+            marks=pytest.mark.filterwarnings("ignore:The PyTorch API of nested"),
+        ),
+        (lambda n, d: 10**400, "returned a whole number of 1329 bits, expected a torch.Tensor"),
+        (lambda n, d: right(n, d).to(torch.float8_e5m2), "dtype is float8_e5m2, expected float32"),
     ],
 )
 def test_each_kind_of_wrong_output_has_its_message(answer, message):
     found = verdict(answer)
     assert found.status == "wrong" and not found.mistakes
     assert message in found.message
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        ("token_positions", torch.complex64),
+        ("causal_weights", torch.float8_e5m2),
+        ("step_bias", torch.uint16),
+        ("attention_with_cache", torch.uint16),
+        ("attention_with_cache", torch.bool),
+    ],
+)
+def test_no_dtype_stops_a_check(name, dtype):
+    def answer(*given):
+        value = exercise(name).reference(*given)
+        many = isinstance(value, (list, tuple))
+        return [entry.to(dtype) for entry in value] if many else value.to(dtype)
+
+    found = evaluate(name, answer)
+    assert found.status == "wrong" and not found.mistakes
+
+
+class Unprintable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def test_an_error_that_cannot_be_printed_is_told():
+    def answer(n, d):
+        raise Unprintable
+
+    found = verdict(answer)
+    assert found.status == "error" and found.message.startswith("raised Unprintable (line")
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (10**400, "the answer should be a value, not a whole number of 1329 bits"),
+        (math.nan, "nan is no number"),
+        (torch.eye(2).to_sparse(), "not a tensor that is not dense"),
+        (torch.ones(2, device="meta"), "not a tensor on meta"),
+    ],
+)
+def test_a_value_that_is_no_number_is_told(answer, told):
+    found = evaluate("old_place", answer)
+    assert found.status in ("wrong", "error") and told in found.message
+
+
+def test_no_statement_is_no_true_statement():
+    assert "no statement is chosen" in evaluate("what_attention_knows", "").message
 
 
 def test_the_largest_error_says_where_and_on_which_input():
@@ -481,7 +539,13 @@ def test_progress_goes_on_from_a_file(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[1, 2", "[]", "{}", '{"format": 99, "exercises": {}}', '{"format": 1}']
+    "content",
+    [
+        *("", "[1, 2", "[]", "{}", '{"format": 99, "exercises": {}}', '{"format": 1}'),
+        '{"format": 1, "exercises": {"x": {"state": "todo", "tries": Infinity, "hints": 0}}}',
+        '{"format": 1, "exercises": {"x": {"state": "solved", "tries": 1, "hints": 0}}}',
+        "[" * 100_000,
+    ],
 )
 def test_a_broken_file_is_left_alone(tmp_path, content, capsys):
     path = tmp_path / "progress.json"
@@ -489,6 +553,25 @@ def test_a_broken_file_is_left_alone(tmp_path, content, capsys):
     progress(path)
     assert "progress.json is left alone" in capsys.readouterr().out
     assert path.read_text(encoding="utf-8") == content
+
+
+def test_a_disk_that_is_full_leaves_the_old_file_and_no_other(tmp_path, monkeypatch):
+    path = tmp_path / "progress.json"
+    progress(path)
+    before = path.read_bytes()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(notebook.json, "dump", full)
+    with pytest.raises(OSError, match="No space"):
+        progress(path)
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["progress.json"]
+
+
+def test_a_chapter_that_does_not_exist_is_told():
+    with pytest.raises(ValueError, match=r"chapter must be one of \[1, 2, .*, 14\], got 99"):
+        progress(chapter=99)
 
 
 def test_a_file_with_unknown_exercises_keeps_them(tmp_path):

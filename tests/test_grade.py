@@ -600,6 +600,8 @@ def test_nothing_to_grade_and_wrong_options_are_refused(tmp_path, capsys):
         ["grade", str(NOTEBOOK), *out, "--timeout", "0"],
         ["grade", str(NOTEBOOK), *out, "--chapter", "77"],
         ["grade", str(NOTEBOOK), *out, "--memory", "1"],
+        ["grade", str(NOTEBOOK), *out, "--memory", str(10**15)],
+        ["grade", str(NOTEBOOK), *out, "--timeout", "soon"],
         ["grade", str(NOTEBOOK)],
     ):
         with pytest.raises(SystemExit) as stopped:
@@ -607,6 +609,29 @@ def test_nothing_to_grade_and_wrong_options_are_refused(tmp_path, capsys):
         assert stopped.value.code == 2
     assert "no notebook there" in capsys.readouterr().err
     assert not (tmp_path / "o.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("tables", "told"),
+    [
+        (["--csv", "no/such/folder/o.csv"], "there is no folder"),
+        (["--csv", "."], "is a folder"),
+        (["--csv", "o.csv", "--totals", "./o.csv"], "must be two files"),
+        (["--csv", "o.csv", "--totals", "none/t.csv"], "--totals none/t.csv: there is no folder"),
+        (["--csv", "handed in.ipynb"], "would be lost"),
+    ],
+)
+def test_tables_that_cannot_be_written_are_told_before_grading(
+    tmp_path, monkeypatch, capsys, tables, told
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(grade, "grade", None)  # any use would fail
+    path = tmp_path / "handed in.ipynb"
+    path.write_bytes(NOTEBOOK.read_bytes())
+    with pytest.raises(SystemExit) as stopped:
+        grade.main(["grade", str(path), *tables])
+    assert stopped.value.code == 2 and told in capsys.readouterr().err
+    assert path.read_bytes() == NOTEBOOK.read_bytes()
 
 
 def test_help_explains_the_options(capsys):

@@ -20,6 +20,11 @@ from .registry import Exercise, Implement, Predict, Repair, exercise
 #: A diagnosis names so many mistakes at once, at most; of planted bugs it names all.
 MOST_MISTAKES = 2
 _SIGN = {"correct": "[ok]", "todo": "[..]"}
+#: PyTorch computes with these on every device; with float8 or uint16 hardly at all.
+_ORDINARY = (
+    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+)
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ def _judge(entry: Exercise, outputs: list[Any], mutated: list[bool]) -> Result:
         return Result(entry.name, "error", f"the answers are incomplete: {counted}")
     cases = list(zip(want, outputs, strict=True))
     for number, case in enumerate(cases, start=1):
-        found = _unusable(*case)
+        found = _unusable(*case) or _unusual_dtype(entry, *case)
         if found:
             status = "error" if isinstance(case[1], dict) and "raised" in case[1] else "wrong"
             return Result(entry.name, status, found + _input(entry, inputs, number))
@@ -297,7 +302,10 @@ def _same_form(want: Any, got: Any) -> bool:
         same_length = isinstance(got, list) and len(got) == len(want)
         return same_length and all(_same_form(*pair) for pair in zip(want, got, strict=True))
     if isinstance(want, torch.Tensor):
-        return isinstance(got, torch.Tensor) and got.shape == want.shape
+        same_kind = isinstance(got, torch.Tensor) and (
+            got.is_floating_point() == want.is_floating_point()
+        )
+        return same_kind and got.shape == want.shape
     return type(want) is type(got)
 
 
@@ -308,13 +316,29 @@ def _wrong_dtypes(entry: Implement, cases: list[tuple], *, half_only: bool = Fal
         if half_only and got.dtype not in (torch.float16, torch.bfloat16):
             continue
         if not _dtype_fits(want.dtype, got.dtype, entry.any_float):
-            expected = str(want.dtype).removeprefix("torch.")
-            if want.dtype == torch.int64:
-                expected = "whole numbers (int64)"
-            elif entry.any_float and want.is_floating_point():
-                expected = "float32"
-            return f"the dtype is {str(got.dtype).removeprefix('torch.')}, expected {expected}"
+            return _dtype_message(entry, want, got)
     return ""
+
+
+def _unusual_dtype(entry: Exercise, want: Any, got: Any) -> str:
+    """A complaint about a dtype with which the comparison itself could not compute."""
+    if isinstance(want, list) and isinstance(got, list):
+        found = (_unusual_dtype(entry, *pair) for pair in zip(want, got, strict=False))
+        return next(filter(None, found), "")
+    if not (isinstance(want, torch.Tensor) and isinstance(got, torch.Tensor)):
+        return ""
+    if got.dtype in (*_ORDINARY, want.dtype):
+        return ""
+    return _dtype_message(entry, want, got)
+
+
+def _dtype_message(entry: Implement, want: torch.Tensor, got: torch.Tensor) -> str:
+    expected = str(want.dtype).removeprefix("torch.")
+    if want.dtype == torch.int64:
+        expected = "whole numbers (int64)"
+    elif entry.any_float and want.is_floating_point():
+        expected = "float32"
+    return f"the dtype is {str(got.dtype).removeprefix('torch.')}, expected {expected}"
 
 
 def _dtype_fits(want: torch.dtype, got: torch.dtype, any_float: bool) -> bool:
@@ -363,6 +387,8 @@ def _unknown_value(entry: Exercise, want: Any, got: Any) -> str:
         wrong = sorted(chosen - right)
         if wrong:  # more than two false ones; the first is enough for now
             return entry.mistake(wrong[0]).message
+        if not chosen:
+            return "no statement is chosen"
         missing = len(right - chosen)
         return f"what you chose is true, but {missing} more of the statements {_hold(missing)}"
     if isinstance(want, list):
@@ -379,6 +405,8 @@ def _unknown_value(entry: Exercise, want: Any, got: Any) -> str:
         return f"entry {wrong[0]}{name} is not what is measured{many}"
     if isinstance(got, bool) or not isinstance(got, int | float):
         return f"the answer is {_kind(want)}, not {_kind(got)}"
+    if math.isnan(got):
+        return "not what is measured: nan is no number"
     return f"not what is measured, too {'large' if got > want else 'small'}"
 
 

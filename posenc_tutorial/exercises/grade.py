@@ -39,6 +39,8 @@ from .registry import Exercise, exercise, exercises
 MIB = 1 << 20
 SECONDS = 10.0
 MEMORY = 1024
+#: MiB; more is a slip, and more still is no limit that a system can set.
+MOST_MEMORY = 1 << 20
 #: A notebook with more bytes than this is not read.
 LARGEST = 100 * MIB
 #: Seconds for importing PyTorch on a slow, busy machine.
@@ -842,10 +844,31 @@ def _count(things: Sequence[Any], name: str) -> str:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value <= 3600:
-        raise argparse.ArgumentTypeError(f"must be in (0, 3600], got {text}")
+        raise argparse.ArgumentTypeError(f"must be a number in (0, 3600], got {text!r}")
     return value
+
+
+def _no_table(table: Path, sums: Path | None, handed_in: set[Path]) -> str:
+    """Why the tables cannot be written, or nothing."""
+    if sums is not None and sums.resolve() == table.resolve():
+        return f"--csv and --totals must be two files, got {table} for both"
+    for option, path in (("--csv", table), ("--totals", sums)):
+        if path is None:
+            continue
+        if path.resolve() in handed_in:
+            return f"{option} {path} is a file that was handed in, and would be lost"
+        if path.is_dir():
+            return f"{option} must be a file, and {path} is a folder"
+        if not path.parent.is_dir():
+            return f"{option} {path}: there is no folder {path.parent}"
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            return f"{option} {path} cannot be written"
+    return ""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -862,11 +885,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = {entry.chapter for entry in exercises()}
     if not set(options.chapter) <= known:
         top.error(f"--chapter must be one of {sorted(known)}, got {options.chapter}")
-    if options.memory < 64 or options.jobs < 1:
-        top.error("--memory must be at least 64 and --jobs at least 1")
+    if not 64 <= options.memory <= MOST_MEMORY or options.jobs < 1:
+        top.error(
+            f"--memory must be in [64, {MOST_MEMORY}] and --jobs at least 1, "
+            f"got {options.memory} and {options.jobs}"
+        )
     found = find(options.submissions)
     if not found:
         top.error("no notebook there: " + ", ".join(map(str, options.submissions)))
+    problem = _no_table(options.csv, options.totals, {path for _, path in found})
+    if problem:  # told now, and not after an hour of grading
+        top.error(problem)
     submissions = [read(student, path) for student, path in found]
     place = Sandbox(problem="--no-sandbox was given")
     if not options.no_sandbox:

@@ -17,6 +17,7 @@ from .runner import SECONDS, run
 #: Set to ``1``, a check that fails raises: for tests of the book, and for graders.
 STRICT = "POSENC_STRICT"
 _FORMAT = 1
+_STATES = {"todo", "correct", "wrong", "error", "timeout"}
 
 
 @dataclass
@@ -96,7 +97,14 @@ def progress(save: str | os.PathLike[str] | None = None, *, chapter: int | None 
     Args:
         save: a small JSON file. It is read if it exists, and then written.
         chapter: print this chapter's exercises only.
+
+    Raises:
+        OSError: the file cannot be written.
+        ValueError: there is no such chapter.
     """
+    chapters = sorted({entry.chapter for entry in exercises()})
+    if chapter is not None and chapter not in chapters:
+        raise ValueError(f"chapter must be one of {chapters}, got {chapter!r}")
     if save is not None:
         path = Path(save).resolve()
         problem = _merge(path)
@@ -120,7 +128,13 @@ def _merge(path: Path) -> str:
             str(name): _Record(str(entry["state"]), int(entry["tries"]), int(entry["hints"]))
             for name, entry in content["exercises"].items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        unknown = {old.state for old in stored.values()} - _STATES
+        if unknown:
+            raise ValueError(f"an exercise in it is {min(unknown)!r}")
+    except (
+        *(OSError, ValueError, KeyError, TypeError, AttributeError),
+        *(OverflowError, RecursionError),
+    ) as error:
         return f"{path.name} is left alone, it cannot be read as a progress file: {error}"
     first = path not in _loaded
     for name, old in stored.items():
@@ -141,12 +155,17 @@ def _write(path: Path) -> None:
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     # Written beside and moved, so that an interruption never leaves half a file.
-    with tempfile.NamedTemporaryFile(
+    draft = tempfile.NamedTemporaryFile(  # noqa: SIM115 - moved away, or removed, below
         "w", dir=path.parent, prefix=path.name, suffix=".new", delete=False, encoding="utf-8"
-    ) as draft:
-        json.dump(content, draft, indent=1)
-        draft.write("\n")
-    os.replace(draft.name, path)
+    )
+    try:
+        with draft:
+            json.dump(content, draft, indent=1)
+            draft.write("\n")
+        os.replace(draft.name, path)
+    except BaseException:
+        Path(draft.name).unlink(missing_ok=True)
+        raise
 
 
 def _print_table(chapter: int | None) -> None:

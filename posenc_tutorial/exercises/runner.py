@@ -13,6 +13,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,17 +56,19 @@ def portable(value: Any) -> Any:
         value: whatever a learner's function returned.
 
     Returns:
-        The same, or ``{"unusable": description}`` for what no exercise expects: other types, and
-        tensors that are not on the CPU.
+        The same, or ``{"unusable": description}`` for what no exercise expects: other types,
+        tensors that are not on the CPU, and whole numbers beyond every float.
     """
     if isinstance(value, torch.Tensor):
         if value.device.type != "cpu":
             return {"unusable": f"a tensor on {value.device}"}
-        if value.layout != torch.strided or value.is_quantized:
+        if value.layout != torch.strided or value.is_quantized or value.is_nested:
             return {"unusable": "a tensor that is not dense"}
         return value.detach().resolve_conj().resolve_neg().clone().as_subclass(torch.Tensor)
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         value = value.item()  # a number of NumPy's, such as np.dot of two lists of integers
+    if isinstance(value, int) and value.bit_length() > 1023:
+        return {"unusable": f"a whole number of {value.bit_length()} bits"}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
@@ -144,8 +147,8 @@ def _changed(before: Any, after: Any) -> bool:
 
 
 def _look_at(answer: Any) -> Run:
-    if hasattr(answer, "tolist"):  # NumPy's and PyTorch's numbers and arrays
-        answer = answer.tolist()
+    with suppress(Exception):  # what has no such method, or no numbers in memory, stays as it is
+        answer = answer.tolist()  # NumPy's and PyTorch's numbers and arrays
     if isinstance(answer, (set, frozenset)):
         answer = sorted(answer, key=str)
     value = portable(answer)
@@ -162,7 +165,10 @@ def _look_at(answer: Any) -> Run:
 
 def describe(error: BaseException) -> str:
     """One line about an exception: its type, its message and the learner's line."""
-    text = " ".join(str(error).split())
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # an exception of the learner's own that cannot be printed
+        text = ""
     if len(text) > 160:
         text = text[:157] + "..."
     return f"raised {type(error).__name__}{': ' if text else ''}{text}{_where(error)}"
