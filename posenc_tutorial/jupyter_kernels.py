@@ -61,7 +61,11 @@ def install(prefix: str | Path | None = None) -> list[Path]:
     Raises:
         ModuleNotFoundError: ipykernel is not installed for this interpreter, so that the kernels
             could not start.
+        OSError: a folder that cannot be made or written to.
+        ValueError: an empty prefix, which would be the working directory.
     """
+    if prefix == "":
+        raise ValueError("prefix must be the root of an environment, got an empty text")
     if importlib.util.find_spec("ipykernel") is None:
         raise ModuleNotFoundError(
             f"ipykernel is not installed for {sys.executable}, and both kernels start it; "
@@ -89,7 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         folders = install(options.prefix)
-    except ModuleNotFoundError as error:
+    except (ModuleNotFoundError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     for folder in folders:

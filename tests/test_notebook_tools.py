@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import struct
 import zlib
 from collections.abc import Callable
@@ -501,6 +502,15 @@ def test_both_kernels_are_installed(tmp_path, capsys):
         assert Path(spec["argv"][0]).is_file()
         assert str(folder) in printed
     jupyter_kernels.install(tmp_path)  # again: replaced, no error
+
+
+def test_a_prefix_that_is_no_folder_is_told(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("no folder")
+    for prefix, told in ((str(tmp_path / "file"), "posenc-cpu"), ("", "an empty text")):
+        assert jupyter_kernels.main(["--prefix", prefix]) == 1
+        assert told in capsys.readouterr().err
+    assert os.listdir(tmp_path) == ["file"]
 
 
 def test_kernels_without_ipykernel_are_an_error_that_says_what_to_do(tmp_path, capsys, monkeypatch):
