@@ -81,18 +81,23 @@ def gap_positions(length: int, gap: int) -> torch.Tensor:
 
     Args:
         length: tokens of one copy.
-        gap: positions left out, at least 0.
+        gap: positions left out, a whole number from 0 to 2**62.
 
     Returns:
         ``(2 * length,)``, int64.
 
     Raises:
-        ValueError: a negative gap.
+        ValueError: a gap that is negative, no whole number, or too large for an int64; a negative
+            length.
     """
+    if length < 0:
+        raise ValueError(f"length must be at least 0, got {length}")
     if gap < 0:
         raise ValueError(f"gap must be at least 0, got {gap}")
+    if not gap <= 2**62 or gap != int(gap):
+        raise ValueError(f"gap must be a whole number of at most 2**62, got {gap}")
     positions = torch.arange(2 * length, device="cpu")
-    positions[length:] += gap
+    positions[length:] += int(gap)
     return positions
 
 
@@ -111,12 +116,16 @@ def gap_probe(model: nn.Module, tokens: torch.Tensor, gap: int) -> Probe:
         The losses, on the CPU.
 
     Raises:
-        ValueError: as :func:`gap_positions`; an odd number of tokens.
+        ValueError: as :func:`gap_positions`; no sequence, an odd number of tokens, or copies of
+            fewer than 2, of which nothing could be predicted.
     """
-    if tokens.ndim != 2 or tokens.shape[1] % 2:
-        raise ValueError(f"tokens must be (sequences, 2 * length), got {tuple(tokens.shape)}")
+    if tokens.ndim != 2 or not len(tokens) or tokens.shape[1] % 2 or tokens.shape[1] < 4:
+        raise ValueError(
+            "tokens must be (sequences, 2 * length) with length >= 2, at least one sequence, "
+            f"got {tuple(tokens.shape)}"
+        )
     length = tokens.shape[1] // 2
     positions = gap_positions(length, gap).to(tokens.device)
     logits = model(tokens[:, :-1], positions=positions[:-1])  # (sequences, 2 n - 1, vocabulary)
-    losses = F.cross_entropy(logits.float().mT, tokens[:, 1:], reduction="none").cpu()
+    losses = F.cross_entropy(logits.float().mT, tokens[:, 1:].long(), reduction="none").cpu()
     return Probe(gap, losses[:, : length - 1].mean(1), losses[:, length:].mean(1))

@@ -175,7 +175,12 @@ def accuracy(model: nn.Module, tokens: torch.Tensor, labels: torch.Tensor) -> fl
         model: tokens ``(batch, n)`` to scores ``(batch, 2)``.
         tokens: ``(batch, n)``.
         labels: ``(batch,)``.
+
+    Raises:
+        ValueError: another shape of labels, which would be compared with every score.
     """
+    if labels.shape != tokens.shape[:1]:
+        raise ValueError(f"labels must have shape ({len(tokens)},), got {tuple(labels.shape)}")
     return (model(tokens).argmax(dim=1) == labels).double().mean().item()
 
 

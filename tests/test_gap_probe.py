@@ -42,6 +42,11 @@ def distinct(length=12, sequences=2):
 def test_positions_of_the_second_copy_are_moved():
     assert gap_positions(3, 0).tolist() == [0, 1, 2, 3, 4, 5]
     assert gap_positions(3, 100).tolist() == [0, 1, 2, 103, 104, 105]
+    with pytest.raises(ValueError, match="length must be at least 0, got -2"):
+        gap_positions(-2, 1)
+    for gap in (1.5, float("nan"), 2**63):
+        with pytest.raises(ValueError, match=rf"at most 2\*\*62, got {gap}"):
+            gap_positions(3, gap)
     with pytest.raises(ValueError, match="gap must be at least 0, got -1"):
         gap_positions(3, -1)
 
@@ -94,3 +99,15 @@ def test_copies_needs_every_sequence():
 def test_an_odd_number_of_tokens_is_refused():
     with pytest.raises(ValueError, match=r"\(sequences, 2 \* length\)"):
         gap_probe(Copier(1), torch.zeros(1, 5, dtype=torch.long), 0)
+
+
+@pytest.mark.parametrize("shape", [(0, 6), (2, 2), (2, 0)])
+def test_what_tells_nothing_is_refused(shape):
+    with pytest.raises(ValueError, match=r"length >= 2, at least one sequence, got"):
+        gap_probe(Copier(1), torch.zeros(shape, dtype=torch.long), 0)
+
+
+def test_tokens_may_be_narrow_integers():
+    tokens = distinct()
+    wide, narrow = (gap_probe(Copier(12), t, 0) for t in (tokens, tokens.int()))
+    assert torch.equal(wide.second, narrow.second)

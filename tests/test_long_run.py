@@ -80,6 +80,42 @@ def test_stopped_before_a_write_and_started_again_gives_the_same_files(
     assert files(tmp_path / "parts") == files(tmp_path / "whole")
 
 
+def test_a_full_disk_leaves_whole_rows(quick, tmp_path, monkeypatch):
+    long_run.main(["--out", str(tmp_path / "whole"), *ARGUMENTS])
+    sync, count = os.fsync, 0
+
+    def full(descriptor):
+        nonlocal count
+        count += 1
+        if count == 4:
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - 9)
+            raise OSError(28, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        long_run.main(["--out", str(tmp_path / "parts"), *ARGUMENTS])
+    monkeypatch.setattr(os, "fsync", sync)
+    long_run.main(["--out", str(tmp_path / "parts"), *ARGUMENTS])
+    assert files(tmp_path / "parts") == files(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("content", ["", '{"text', "[1]"])
+def test_damaged_facts_are_told(quick, tmp_path, capsys, content):
+    (tmp_path / long_run.FACTS_FILE).write_text(content)
+    with pytest.raises(SystemExit):
+        long_run.main(["--out", str(tmp_path), *ARGUMENTS])
+    assert "is damaged" in capsys.readouterr().err
+    assert (tmp_path / long_run.FACTS_FILE).read_text() == content
+
+
+def test_no_thread_is_too_few(quick, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        long_run.main(["--out", str(tmp_path / "new"), "--threads", "0"])
+    assert "--threads must be >= 1, got 0" in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
 def test_rows_of_two_models_or_texts_do_not_mix(quick, tmp_path, capsys):
     long_run.main(["--out", str(tmp_path), *ARGUMENTS])
     facts = json.loads((tmp_path / long_run.FACTS_FILE).read_text())

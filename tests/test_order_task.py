@@ -111,6 +111,12 @@ def test_accuracy_counts_the_larger_score():
     assert accuracy(lambda t: scores[t[:, 0]], tokens, torch.tensor([0, 1, 1, 1])) == 0.75
 
 
+def test_labels_that_would_be_compared_with_every_score_are_refused():
+    tokens = torch.zeros(4, 5, dtype=torch.long)
+    with pytest.raises(ValueError, match=r"labels must have shape \(4,\), got \(4, 1\)"):
+        accuracy(OrderClassifier(NoPE()), tokens, torch.zeros(4, 1, dtype=torch.long))
+
+
 def test_training_solves_the_order_task_with_positions_and_not_without():
     test_set = with_mirror_images(*order_batch(256, generator=generator(1)))
     torch.manual_seed(0)

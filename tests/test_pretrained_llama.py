@@ -238,6 +238,8 @@ def test_gradients_reach_every_weight():
     [
         ({"num_heads": 5}, "dim 48 is not a multiple of num_heads 5"),
         ({"num_kv_heads": 4}, "num_heads 6 is not a multiple of num_kv_heads 4"),
+        ({"num_heads": 0}, "num_heads must be >= 1, got 0"),
+        ({"num_layers": -1}, "num_layers must be >= 1, got -1"),
     ],
 )
 def test_sizes_that_do_not_divide(sizes, message):
@@ -271,6 +273,10 @@ def test_encodings_of_other_doors_are_refused(encoding):
         (TypeError, "integers, got list", lambda m: m([[1, 2]])),
         (ValueError, r"\(batch, n\)", lambda m: m(torch.tensor([1, 2]))),
         (ValueError, "n >= 1", lambda m: m(torch.zeros(1, 0, dtype=torch.long))),
+        (ValueError, r"batch and n >= 1, got \(0, 3\)", lambda m: m(random_tokens(0, 3))),
+        # The last token is only a target; -100 is one that cross_entropy passes over.
+        (IndexError, "0 to 96, got -100", lambda m: m.losses([1, 2, -100])),
+        (IndexError, "0 to 96, got 97", lambda m: m.losses([1, 2, 97])),
         (ValueError, "last must be 1 to 2, .* got 3", lambda m: m(torch.tensor([[1, 2]]), last=3)),
         (ValueError, "last must be 1 to 2, .* got 0", lambda m: m(torch.tensor([[1, 2]]), last=0)),
         (ValueError, "2 caches, got 1", lambda m: m(random_tokens(1, 2), caches=[None])),

@@ -36,7 +36,7 @@ class LlamaConfig:
         norm_epsilon: epsilon of every RMS norm.
 
     Raises:
-        ValueError: sizes that do not divide each other.
+        ValueError: a size below 1; sizes that do not divide each other.
     """
 
     num_layers: int
@@ -50,6 +50,9 @@ class LlamaConfig:
     norm_epsilon: float = 1e-5
 
     def __post_init__(self) -> None:
+        for name, size in vars(self).items():
+            if name not in ("rope_base", "norm_epsilon") and size < 1:
+                raise ValueError(f"{name} must be >= 1, got {size}")
         if self.dim % self.num_heads:
             raise ValueError(f"dim {self.dim} is not a multiple of num_heads {self.num_heads}")
         if self.num_heads % self.num_kv_heads:
@@ -218,13 +221,17 @@ class Llama(nn.Module):
             perplexity.
 
         Raises:
+            IndexError: a token outside the vocabulary, the last one included.
+            TypeError: tokens that are not integers.
             ValueError: fewer than two tokens.
         """
         tokens = torch.as_tensor(tokens, device=self.embedding.weight.device)
         if tokens.ndim != 1 or len(tokens) < 2:
             raise ValueError(f"expected at least 2 tokens of one text, got {tuple(tokens.shape)}")
+        # The last token too: cross_entropy would pass over a target of -100 and call its loss 0.
+        tokens = _check_tokens(tokens[None], self.config.vocabulary)[0]
         logits = self(tokens[None, :-1], positions=positions, last=last)[0]
-        return F.cross_entropy(logits.float(), tokens[-len(logits) :].long(), reduction="none")
+        return F.cross_entropy(logits.float(), tokens[-len(logits) :], reduction="none")
 
 
 @torch.no_grad()
@@ -356,8 +363,10 @@ def _check_tokens(tokens: torch.Tensor, vocabulary: int) -> torch.Tensor:
     if not isinstance(tokens, torch.Tensor) or tokens.is_floating_point() or tokens.is_complex():
         kind = getattr(tokens, "dtype", type(tokens).__name__)
         raise TypeError(f"tokens must be a tensor of integers, got {kind}")
-    if tokens.ndim != 2 or tokens.shape[1] < 1:
-        raise ValueError(f"tokens must be (batch, n) with n >= 1, got {tuple(tokens.shape)}")
+    if tokens.ndim != 2 or 0 in tokens.shape:
+        raise ValueError(
+            f"tokens must be (batch, n) with batch and n >= 1, got {tuple(tokens.shape)}"
+        )
     tokens = tokens.long()
     for extreme in (tokens.min(), tokens.max()):
         if not 0 <= extreme < vocabulary:

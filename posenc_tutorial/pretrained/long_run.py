@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import io
 import json
 import multiprocessing
 import platform
@@ -32,6 +33,7 @@ from ..context_extension import (
     yarn,
 )
 from ..frequencies import RopeParameters
+from ..lm.checkpoint import replace_file
 from ..rope import RotaryEmbedding
 from .smollm2 import SHA256, load_smollm2
 
@@ -154,6 +156,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--spans", type=int, nargs="+", default=range(SPANS), choices=range(SPANS))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     chosen = parser.parse_args(arguments)
+    if chosen.threads < 1:
+        parser.error(f"--threads must be >= 1, got {chosen.threads}")
     chosen.out.mkdir(parents=True, exist_ok=True)
 
     text = documentation()
@@ -161,14 +165,18 @@ def main(arguments: list[str] | None = None) -> int:
     found = facts(text, tokens)
     facts_file = chosen.out / FACTS_FILE
     if facts_file.exists():
-        old = json.loads(facts_file.read_text())
+        try:
+            old = dict(json.loads(facts_file.read_text()))
+        except (ValueError, TypeError) as error:
+            parser.error(f"{facts_file} is damaged ({error}): use another folder")
         changed = [key for key in found if old.get(key) != found[key]]
         if changed:
             parser.error(
                 f"{facts_file} was measured with another {', '.join(changed)}: use another folder"
             )
     else:
-        facts_file.write_text(json.dumps(found, indent=2) + "\n")
+        content = json.dumps(found, indent=2) + "\n"
+        replace_file(facts_file, lambda stream: stream.write(content.encode()))
 
     for length in chosen.lengths:
         for method, factor in plan(length):
@@ -202,10 +210,12 @@ def _has_row(file: Path, key: tuple[int, int, str, float]) -> bool:
 
 
 def _append(file: Path, row: list[object], header: tuple[str, ...] = ()) -> None:
-    """One line at a time, so that a run that is stopped leaves whole lines."""
+    """One row more, in one step: neither a kill nor a full disk can leave a part of a row."""
+    new = io.StringIO(file.read_text() if file.exists() else "")
+    new.seek(0, io.SEEK_END)
     lines = [header] if header and not file.exists() else []
-    with file.open("a", newline="") as stream:
-        csv.writer(stream, lineterminator="\n").writerows([*lines, row])
+    csv.writer(new, lineterminator="\n").writerows([*lines, row])
+    replace_file(file, lambda stream: stream.write(new.getvalue().encode()))
 
 
 if __name__ == "__main__":
