@@ -160,6 +160,14 @@ def test_a_value_that_is_no_number_is_told(answer, told):
     assert found.status in ("wrong", "error") and told in found.message
 
 
+def test_the_limit_is_told_in_round_numbers():
+    def answer(n, d):
+        while True:
+            pass
+
+    assert "no answer in 0.3 s: endless" in verdict(answer, seconds=0.2973).message
+
+
 def test_no_statement_is_no_true_statement():
     assert "no statement is chosen" in evaluate("what_attention_knows", "").message
 
