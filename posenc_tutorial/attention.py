@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from .encoding import PositionalEncoding
-from .frequencies import token_positions
+from .frequencies import check_count, token_positions
 
 
 def attention_scores(
@@ -33,9 +33,10 @@ def attention_scores(
         float32, so a far token's bias is not rounded away.
 
     Raises:
-        TypeError: queries, keys or a bias that are not floating-point. A bool mask added to the
-            scores would be a preference for 1 over 0, and would hide nothing.
-        ValueError: shapes that do not fit, with both shapes.
+        TypeError: queries, keys or a bias that are not floating-point (a bool mask added to the
+            scores would be a preference for 1 over 0, and would hide nothing); queries and keys of
+            two dtypes, outside autocast.
+        ValueError: shapes that do not fit, with both shapes; heads without channels.
     """
     if q.dim() != 4 or k.dim() != 4:
         raise ValueError(
@@ -47,8 +48,12 @@ def attention_scores(
             "q and k must agree in batch, heads and head_dim, "
             f"got {tuple(q.shape)} and {tuple(k.shape)}"
         )
+    if q.shape[3] == 0:
+        raise ValueError(f"head_dim must be at least 1, got q of shape {tuple(q.shape)}")
     if not (q.is_floating_point() and k.is_floating_point()):
         raise TypeError(f"q and k must be floating-point, got {q.dtype} and {k.dtype}")
+    if q.dtype != k.dtype and not torch.is_autocast_enabled(q.device.type):
+        raise TypeError(f"q and k must have one dtype, got {q.dtype} and {k.dtype}")
     if scale is None:
         scale = 1 / math.sqrt(q.shape[-1])
     # The queries are scaled first: in float16 the unscaled products can pass 65504 and be inf.
@@ -201,8 +206,11 @@ class KeyValueCache:
             ``(batch, n)``.
 
         Raises:
-            ValueError: the cache is empty, so there is nothing to count on from.
+            TypeError: ``n`` is not an integer.
+            ValueError: the cache is empty, so there is nothing to count on from; ``n`` below 0.
         """
+        if n != 0:
+            check_count(n, "n")
         if self.positions is None:
             raise ValueError("an empty cache has no next position; give positions")
         last = self.positions.max(dim=-1, keepdim=True).values  # (batch, 1)
@@ -217,8 +225,16 @@ class KeyValueCache:
             positions: ``(n_new,)`` or ``(batch, n_new)``.
 
         Raises:
-            ValueError: a batch size other than the cache's.
+            TypeError: positions of a dtype that cannot count tokens.
+            ValueError: values or positions that do not fit the keys; keys that do not fit the
+                cache's in batch, heads or head_dim.
         """
+        if keys.dim() != 4 or values.shape[:3] != keys.shape[:3]:
+            raise ValueError(
+                "keys and values must have shape (batch, heads, n_new, …) and agree in all three, "
+                f"got {tuple(keys.shape)} and {tuple(values.shape)}"
+            )
+        positions = token_positions(positions, keys.shape[0], keys.shape[2])
         # A copy: a decoding loop may count its own tensor up in place.
         positions = positions.expand(keys.shape[0], -1).clone()
         if self.keys is None:
@@ -227,6 +243,11 @@ class KeyValueCache:
         if keys.shape[0] != self.keys.shape[0]:
             raise ValueError(
                 f"the cache holds a batch of {self.keys.shape[0]}, got {keys.shape[0]}"
+            )
+        if keys.shape[1] != self.keys.shape[1] or keys.shape[3] != self.keys.shape[3]:
+            raise ValueError(
+                f"the cache holds keys of {self.keys.shape[1]} heads and {self.keys.shape[3]} "
+                f"channels, got shape {tuple(keys.shape)}"
             )
         self.keys = torch.cat([self.keys, keys], dim=2)
         self.values = torch.cat([self.values, values], dim=2)
@@ -249,8 +270,9 @@ class MultiHeadAttention(nn.Module):
         causal: whether a token may only attend to tokens at its own or earlier positions.
 
     Raises:
-        TypeError: ``encoding`` is not a PositionalEncoding (use ``NoPE()`` for none).
-        ValueError: ``num_heads`` does not divide ``dim``.
+        TypeError: ``encoding`` is not a PositionalEncoding (use ``NoPE()`` for none); ``dim`` or
+            ``num_heads`` that are not integers.
+        ValueError: ``num_heads`` does not divide ``dim``; one of them below 1.
     """
 
     def __init__(
@@ -261,7 +283,9 @@ class MultiHeadAttention(nn.Module):
             raise TypeError(
                 f"encoding must be a PositionalEncoding (NoPE() for none), got {encoding!r}"
             )
-        if num_heads < 1 or dim < 1 or dim % num_heads:
+        check_count(dim, "dim")
+        check_count(num_heads, "num_heads")
+        if dim % num_heads:
             raise ValueError(f"num_heads must divide dim, got {num_heads} heads for dim {dim}")
         self.num_heads = num_heads
         self.causal = causal

@@ -26,6 +26,7 @@ Tested against mpmath-checked frequencies, the published values, and ``transform
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 
 import torch
@@ -180,7 +181,7 @@ def dynamic_ntk(
     check_length("seq_len", seq_len)
     ratio = max(1.0, seq_len / original_max_positions)
     if variant == "transformers":
-        scale = factor * ratio - (factor - 1)
+        scale = factor * ratio - (factor - 1) if ratio > 1 else 1.0
     elif variant == "ratio":
         scale = ratio
     elif variant == "qwen":
@@ -472,7 +473,7 @@ def check_number(name: str, value: float, *, at_least: float) -> None:
     """Raise unless ``value`` is a finite number of at least ``at_least``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise TypeError(f"{name} must be a finite number >= {at_least:g}, got {value!r}")
-    if not (math.isfinite(value) and value >= at_least):
+    if not at_least <= value <= sys.float_info.max:  # also false for nan
         raise ValueError(f"{name} must be a finite number >= {at_least:g}, got {value}")
 
 
@@ -481,12 +482,18 @@ def check_factor(factor: float) -> None:
     check_number("factor", factor, at_least=1.0)
 
 
+MOST_TOKENS = 2**53
+"""Whole numbers up to here are exact in float64."""
+
+
 def check_length(name: str, length: int, *, at_least: int = 1) -> None:
-    """Raise unless ``length`` is a whole number of tokens, at least ``at_least``."""
+    """Raise unless ``length`` is a whole number of tokens, ``at_least`` up to 2**53."""
     if isinstance(length, bool) or not isinstance(length, int):
         raise TypeError(f"{name} must be an integer >= {at_least} (tokens), got {length!r}")
     if length < at_least:
         raise ValueError(f"{name} must be an integer >= {at_least} (tokens), got {length}")
+    if length > MOST_TOKENS:
+        raise ValueError(f"{name} must be an integer of at most 2**53 (tokens), got {length}")
 
 
 def check_ordered(low_name: str, low: float, high_name: str, high: float) -> None:

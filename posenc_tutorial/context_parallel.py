@@ -37,6 +37,7 @@ import torch
 import torch.distributed as dist
 
 from .attention import attention_scores
+from .frequencies import as_positions
 
 SCHEMES = ("contiguous", "zigzag")
 
@@ -121,6 +122,9 @@ def unshard(
     """
     if not shards:
         raise ValueError("shards must hold one tensor for each rank, got none")
+    shapes = [tuple(piece.shape) for piece in shards]
+    if len(set(shapes)) > 1:
+        raise ValueError(f"shards must have one shape, got {shapes}")
     stacked = torch.cat(list(shards), dim)
     n, world_size = stacked.shape[dim], len(shards)
     places = [shard_positions(n, rank, world_size, scheme=scheme) for rank in range(world_size)]
@@ -183,21 +187,27 @@ def partial_attention(
         query that sees none of these keys. float32 for half-precision input.
 
     Raises:
-        TypeError: positions that are not integers.
-        ValueError: positions that do not fit the tensors.
+        TypeError: positions that are not integers; as for
+            :func:`~posenc_tutorial.attention.attention_scores`.
+        ValueError: positions or values that do not fit the queries and keys.
     """
     for name, positions, n in (
         ("q_positions", q_positions, q.shape[-2]),
         ("k_positions", k_positions, k.shape[-2]),
     ):
-        if positions.is_floating_point():
+        if as_positions(positions, name).is_floating_point():
             raise TypeError(f"{name} must be integers, got {positions.dtype}")
         if positions.shape != (n,):
             raise ValueError(f"{name} must have shape ({n},), got {tuple(positions.shape)}")
+    if v.shape[:-1] != k.shape[:-1]:
+        raise ValueError(
+            "v must agree with k in batch, heads and length, "
+            f"got {tuple(v.shape)} and {tuple(k.shape)}"
+        )
     scores = attention_scores(q, k, scale=scale, bias=bias)
     scores = scores if scores.dtype == torch.float64 else scores.float()
     if causal:
-        hidden = k_positions[None, :] > q_positions[:, None]  # (n_q, n_k)
+        hidden = k_positions.long()[None, :] > q_positions.long()[:, None]  # (n_q, n_k)
         scores = scores.masked_fill(hidden.to(scores.device), -math.inf)
     total = scores.logsumexp(-1)  # (batch, heads, n_q)
     # A row of minus infinities would turn into nan; it has no weights at all.
@@ -225,11 +235,17 @@ def merge_attention(
         The merged output and its logarithm, which can be merged again.
 
     Raises:
-        ValueError: no pieces, or not one total for each output.
+        ValueError: no pieces, not one total for each output, or pieces of different shapes.
     """
     if not outputs or len(outputs) != len(totals):
         raise ValueError(
             f"need one total for each output, got {len(outputs)} outputs, {len(totals)} totals"
+        )
+    shapes = [(tuple(out.shape), tuple(t.shape)) for out, t in zip(outputs, totals, strict=True)]
+    if len(set(shapes)) > 1 or shapes[0][0][:-1] != shapes[0][1]:
+        raise ValueError(
+            "outputs (…, n_q, value_dim) and totals (…, n_q) must agree in all pieces, "
+            f"got {shapes}"
         )
     stacked = torch.stack(list(totals))  # (pieces, batch, heads, n_q)
     total = stacked.logsumexp(0)

@@ -9,6 +9,7 @@ by two hundredths of a radian; only its cosine and sine are rounded.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -27,12 +28,33 @@ def check_even_dim(dim: int, name: str = "dim") -> None:
         raise ValueError(f"{name} must be an even integer >= 2, got {dim}")
 
 
+def check_count(value: int, name: str) -> None:
+    """Raise unless ``value`` is an integer of at least 1 (one of NumPy's will do as well)."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} must be an integer >= 1, got {value!r}")
+    if value < 1:
+        raise ValueError(f"{name} must be an integer >= 1, got {value}")
+
+
 def check_base(base: float) -> None:
     """Raise unless ``base`` is a finite number above 0."""
     if isinstance(base, bool) or not isinstance(base, (int, float)):
         raise TypeError(f"base must be a finite number > 0, got {base!r}")
-    if not (math.isfinite(base) and base > 0):
+    if not 0 < base <= sys.float_info.max:  # also false for nan, and an integer beyond float64
         raise ValueError(f"base must be a finite number > 0, got {base}")
+
+
+def scalar_position(position: float, name: str) -> torch.Tensor:
+    """One position, given as a number, as a float64 tensor without axes."""
+    if isinstance(position, torch.Tensor):
+        position = position.detach()
+    try:
+        position = torch.as_tensor(position, dtype=torch.float64, device="cpu")
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise TypeError(f"{name} must be a number, got {position!r}") from error
+    if position.dim():
+        raise ValueError(f"{name} must be one number, got shape {tuple(position.shape)}")
+    return position
 
 
 def as_positions(positions: torch.Tensor, name: str = "positions") -> torch.Tensor:
@@ -59,7 +81,8 @@ def as_positions(positions: torch.Tensor, name: str = "positions") -> torch.Tens
             f"{name} must be integers of at most 64 bits with a sign, float32 or float64, got "
             f"{dtype} (half precision cannot count tokens: bfloat16 stops at 256, float16 at 2048)"
         )
-    if dtype in _FLOAT_DTYPES and not bool(torch.isfinite(positions).all()):
+    fractional = dtype in _FLOAT_DTYPES and not positions.is_meta  # where nothing has a value
+    if fractional and not bool(torch.isfinite(positions).all()):
         raise ValueError(f"{name} must be finite, got nan or inf")
     return positions
 
@@ -129,11 +152,12 @@ def angles(positions: torch.Tensor, inv_freq: torch.Tensor) -> torch.Tensor:
 
     Args:
         positions: any shape, integers (or float32/float64), any device.
-        inv_freq: ``(pairs,)``, radians per token.
+        inv_freq: ``(pairs,)``, radians per token. No gradient flows to it.
 
     Returns:
-        ``(*positions.shape, pairs)``, radians, float64, on the CPU. Nothing is reduced modulo
-        2 pi: float64 keeps about ten decimal places at position 2**20.
+        ``(*positions.shape, pairs)``, radians, float64, on the CPU (of meta positions, on the meta
+        device). Nothing is reduced modulo 2 pi: float64 keeps about ten decimal places at position
+        2**20.
 
     Raises:
         TypeError: positions of a dtype that cannot count tokens.
@@ -142,7 +166,8 @@ def angles(positions: torch.Tensor, inv_freq: torch.Tensor) -> torch.Tensor:
     positions = as_positions(positions)
     inv_freq = _checked_inv_freq(inv_freq)
     # An element-wise product, not a matmul: autocast would run a matmul in half precision.
-    return positions.to(device="cpu", dtype=torch.float64)[..., None] * inv_freq
+    device = "meta" if positions.is_meta else "cpu"
+    return positions.to(device=device, dtype=torch.float64)[..., None] * inv_freq.to(device)
 
 
 def _checked_inv_freq(inv_freq: torch.Tensor) -> torch.Tensor:
@@ -151,6 +176,8 @@ def _checked_inv_freq(inv_freq: torch.Tensor) -> torch.Tensor:
     if inv_freq.dim() != 1 or inv_freq.numel() == 0:
         raise ValueError(f"inv_freq must have shape (pairs,), got {tuple(inv_freq.shape)}")
     inv_freq = inv_freq.detach().to(device="cpu", dtype=torch.float64)
+    if torch.compiler.is_compiling():  # where numbers have no values; they were checked before
+        return inv_freq
     wrong = ~(torch.isfinite(inv_freq) & (inv_freq >= 0))
     if bool(wrong.any()):
         at = int(wrong.nonzero()[0])
@@ -163,7 +190,8 @@ class RopeParameters:
     """All that a rotary encoding needs to know: how fast each pair turns, and a magnitude.
 
     Attributes:
-        inv_freq: ``(rotary_dim/2,)``, radians per token; kept as float64 on the CPU.
+        inv_freq: ``(rotary_dim/2,)``, radians per token; a copy, kept as float64 on the CPU. It is
+            fixed: no gradient flows to the tensor that was given.
         attention_factor: multiplies cosine and sine, so attention scores are multiplied by its
             square (YaRN's temperature, Peng et al. 2023, section 3.4). 1 for plain RoPE.
 
@@ -182,7 +210,7 @@ class RopeParameters:
         factor = self.attention_factor
         if isinstance(factor, bool) or not isinstance(factor, (int, float)):
             raise TypeError(f"attention_factor must be a finite number > 0, got {factor!r}")
-        if not (math.isfinite(factor) and factor > 0):
+        if not 0 < factor <= sys.float_info.max:
             raise ValueError(f"attention_factor must be a finite number > 0, got {factor}")
         object.__setattr__(self, "attention_factor", float(factor))
 
@@ -256,6 +284,8 @@ class PositionTable(nn.Module):
             )
             return self.rows[positions.long()]
         positions = as_positions(positions)
+        if positions.is_meta:  # shapes only
+            return self._build(positions)
         if positions.numel() == 0:
             return self.rows.new_empty(*positions.shape, self.rows.shape[1])
         if not positions.is_floating_point():

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from .encoding import PositionalEncoding, check_input
-from .frequencies import token_positions
+from .frequencies import check_count, token_positions
 
 _MODES = ("linear", "half_pixel", "random", "tile")
 
@@ -30,13 +30,14 @@ class LearnedEncoding(PositionalEncoding):
             0.02 as in BERT and GPT-2.
 
     Raises:
+        TypeError: ``max_positions`` or ``dim`` that are not integers.
         ValueError: ``max_positions`` or ``dim`` below 1.
     """
 
     def __init__(self, max_positions: int, dim: int) -> None:
         super().__init__()
-        if max_positions < 1 or dim < 1:
-            raise ValueError(f"max_positions and dim must be >= 1, got {max_positions} and {dim}")
+        check_count(max_positions, "max_positions")
+        check_count(dim, "dim")
         self.weight = nn.Parameter(torch.empty(max_positions, dim))
         nn.init.normal_(self.weight, std=0.02)
 
@@ -70,7 +71,7 @@ class LearnedEncoding(PositionalEncoding):
             torch._assert_async(
                 inside.all(), f"a position lies outside the table of {self.max_positions} positions"
             )
-        elif positions.numel():
+        elif positions.numel() and not positions.is_meta:
             low, high = int(positions.min()), int(positions.max())
             if low < 0 or high >= self.max_positions:
                 wrong = low if low < 0 else high
@@ -104,12 +105,12 @@ class LearnedEncoding(PositionalEncoding):
             With the same number of rows every mode is the identity.
 
         Raises:
+            TypeError: ``new_max_positions`` is not an integer.
             ValueError: an unknown mode, or fewer than one row.
         """
         if mode not in _MODES:
             raise ValueError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}")
-        if new_max_positions < 1:
-            raise ValueError(f"new_max_positions must be >= 1, got {new_max_positions}")
+        check_count(new_max_positions, "new_max_positions")
         old, size = self.weight.detach(), self.max_positions
         if new_max_positions == size:
             new = old.clone()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import torch
 
 from .encoding import PositionalEncoding
-from .frequencies import inverse_frequencies, token_positions
+from .frequencies import as_positions, inverse_frequencies, token_positions
 from .rope import rope_cos_sin, rotate
 
 
@@ -42,6 +42,7 @@ def axial_cos_sin(
         TypeError: coordinates of a dtype that cannot count, or an integer ``dtype``.
         ValueError: shapes that differ, or frequencies out of range.
     """
+    rows, columns = as_positions(rows, "rows"), as_positions(columns, "columns")
     if rows.shape != columns.shape:
         raise ValueError(
             f"rows and columns must have one shape, got {tuple(rows.shape)} and "
@@ -96,14 +97,15 @@ class GridRotaryEmbedding(PositionalEncoding):
             positions: integers, any shape.
 
         Returns:
-            Two tensors of the same shape.
+            Two tensors of the same shape, int64.
 
         Raises:
             TypeError: positions that are not integers: between two tokens of a row, and between
                 the end of a row and the next, a half means different things.
         """
-        if positions.is_floating_point():
+        if as_positions(positions).is_floating_point():
             raise TypeError(f"positions on a grid must be integers, got {positions.dtype}")
+        positions = positions.long()  # in 8 bits the width of the grid itself could wrap
         row = torch.div(positions, self.columns, rounding_mode="floor")
         return row, positions - row * self.columns
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from .encoding import PositionalEncoding
-from .frequencies import as_positions
+from .frequencies import as_positions, check_count
 
 
 def relative_positions(q_positions: torch.Tensor, k_positions: torch.Tensor) -> torch.Tensor:
@@ -57,15 +57,14 @@ class ShawRelative(PositionalEncoding):
             relative position ``r``.
 
     Raises:
+        TypeError: ``head_dim`` or ``max_distance`` that are not integers.
         ValueError: ``head_dim`` or ``max_distance`` below 1.
     """
 
     def __init__(self, head_dim: int, max_distance: int) -> None:
         super().__init__()
-        if head_dim < 1 or max_distance < 1:
-            raise ValueError(
-                f"head_dim and max_distance must be >= 1, got {head_dim} and {max_distance}"
-            )
+        check_count(head_dim, "head_dim")
+        check_count(max_distance, "max_distance")
         self.max_distance = max_distance
         self.weight = nn.Parameter(torch.empty(2 * max_distance + 1, head_dim))
         nn.init.xavier_uniform_(self.weight)
@@ -138,7 +137,8 @@ def t5_bucket(
         int64, same shape, values ``0 … num_buckets - 1``.
 
     Raises:
-        TypeError: relative positions that are not integers.
+        TypeError: relative positions or ``num_buckets`` that are not integers; a
+            ``max_distance`` that is not a number.
         ValueError: too few buckets, an odd number of them in both directions, or a
             ``max_distance`` that leaves no room for the logarithmic part.
     """
@@ -154,6 +154,8 @@ def t5_bucket(
         )
     buckets = num_buckets // directions
     exact = buckets // 2
+    if isinstance(max_distance, bool) or not hasattr(max_distance, "__float__"):
+        raise TypeError(f"max_distance must be a number > {exact}, got {max_distance!r}")
     if not exact < max_distance < math.inf:
         raise ValueError(f"max_distance must be finite and > {exact}, got {max_distance}")
     relative_position = relative_position.long()
@@ -191,6 +193,7 @@ class T5Bias(PositionalEncoding):
             training starts without a preference.
 
     Raises:
+        TypeError: see :func:`t5_bucket`; ``num_heads`` is not an integer.
         ValueError: see :func:`t5_bucket`; ``num_heads`` below 1.
     """
 
@@ -203,8 +206,7 @@ class T5Bias(PositionalEncoding):
         max_distance: int = 128,
     ) -> None:
         super().__init__()
-        if num_heads < 1:
-            raise ValueError(f"num_heads must be >= 1, got {num_heads}")
+        check_count(num_heads, "num_heads")
         self.bucket_settings = {
             "bidirectional": bidirectional,
             "num_buckets": num_buckets,

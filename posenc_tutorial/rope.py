@@ -24,8 +24,10 @@ from .frequencies import (
     PositionTable,
     RopeParameters,
     angles,
+    check_count,
     check_even_dim,
     inverse_frequencies,
+    scalar_position,
     token_positions,
 )
 
@@ -146,11 +148,11 @@ def rotation_matrix(position: int, inv_freq: torch.Tensor, *, layout: str) -> to
         ``(rotary_dim, rotary_dim)``, float64, on the CPU; orthogonal.
 
     Raises:
-        ValueError: an unknown layout, or frequencies out of range.
+        TypeError: ``position`` is not a number.
+        ValueError: an unknown layout, frequencies out of range, or more than one position.
     """
     _check_layout(layout)
-    position = torch.tensor(position, dtype=torch.float64, device="cpu")
-    theta = angles(position, inv_freq)  # (pairs,)
+    theta = angles(scalar_position(position, "position"), inv_freq)  # (pairs,)
     cos, sin = theta.cos(), theta.sin()
     if layout == "half":
         top, bottom = (
@@ -214,13 +216,15 @@ def convert_projection(
         Same shape and dtype; converting back restores it exactly.
 
     Raises:
+        TypeError: ``num_heads`` or ``rotary_dim`` that are not integers.
         ValueError: an unknown layout; rows that ``num_heads`` does not divide; a ``rotary_dim``
             that is odd or wider than the head.
     """
     _check_layout(to)
     if weight.dim() not in (1, 2):
         raise ValueError(f"weight must have one or two axes, got shape {tuple(weight.shape)}")
-    if num_heads < 1 or weight.shape[0] % num_heads:
+    check_count(num_heads, "num_heads")
+    if weight.shape[0] % num_heads:
         raise ValueError(f"num_heads must divide the {weight.shape[0]} rows, got {num_heads}")
     head_dim = weight.shape[0] // num_heads
     rotary_dim = head_dim if rotary_dim is None else rotary_dim
@@ -384,7 +388,8 @@ class RotaryEmbedding(PositionalEncoding):
 
     def _lengths(self, q_positions: torch.Tensor, k_positions: torch.Tensor) -> list[int]:
         """Sequence length of each row of the batch, or of the one row that all share."""
-        last = torch.maximum(q_positions.amax(-1), k_positions.amax(-1).to(q_positions.device))
+        ends = [p.amax(-1) for p in (q_positions, k_positions.to(q_positions.device)) if p.numel()]
+        last = torch.maximum(ends[0], ends[-1])
         return [max(1, int(p) + 1) for p in last.reshape(-1)]
 
     def _turn(self, x: torch.Tensor, positions: torch.Tensor, lengths) -> torch.Tensor:

@@ -7,7 +7,13 @@ from functools import partial
 import torch
 
 from .encoding import PositionalEncoding, check_input
-from .frequencies import PositionTable, angles, inverse_frequencies, token_positions
+from .frequencies import (
+    PositionTable,
+    angles,
+    inverse_frequencies,
+    scalar_position,
+    token_positions,
+)
 
 _LAYOUTS = ("interleaved", "concatenated")
 
@@ -75,11 +81,10 @@ def shift_matrix(offset: int, dim: int, *, base: float = 10000.0) -> torch.Tenso
         ``(dim, dim)``, float64, on the CPU; orthogonal.
 
     Raises:
-        TypeError: ``dim`` is not an integer.
-        ValueError: ``dim`` odd or ``base`` not above 0.
+        TypeError: ``dim`` is not an integer, or ``offset`` not a number.
+        ValueError: ``dim`` odd or ``base`` not above 0; more than one offset.
     """
-    offset = torch.tensor(offset, dtype=torch.float64, device="cpu")
-    theta = angles(offset, inverse_frequencies(dim, base))  # (dim/2,)
+    theta = angles(scalar_position(offset, "offset"), inverse_frequencies(dim, base))  # (dim/2,)
     cos, sin = theta.cos(), theta.sin()
     blocks = torch.stack([torch.stack([cos, sin], -1), torch.stack([-sin, cos], -1)], -2)
     return torch.block_diag(*blocks)  # (dim, dim) from dim/2 blocks [[cos, sin], [-sin, cos]]

@@ -653,7 +653,9 @@ def test_the_text_part_of_a_multimodal_model_is_read(part):
     nested = {"model_type": "some_vlm", "hidden_size": 7, part: llama(rope_theta=1e6)}
     assert read_rope_config(nested).base == 1e6
     own = {**llama(), part: llama(rope_theta=1e6)}
-    assert read_rope_config(own).base == 5e5
+    with pytest.raises(ValueError, match=f"rope_theta is 500000.0, but 1000000.0 in {part}"):
+        read_rope_config(own)
+    assert read_rope_config({**own, part: llama()}).base == 5e5
 
 
 def test_an_object_with_to_dict_is_read():

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from ..context_extension import (
+    MOST_TOKENS,
     check_length,
     default_rope,
     dynamic_ntk,
@@ -57,7 +58,8 @@ _FIXED_BASE = {"codegen": 10000.0, "gptj": 10000.0, "roformer": 10000.0}
 
 # Architectures that turn a part of each head by default, so the part has to be stated.
 _PARTIAL = frozenset(
-    "glm glm4 glm4_moe gpt_neox nemotron persimmon phi qwen3_next recurrent_gemma stablelm".split()
+    "bamba glm glm4 glm4_moe glm4v_moe_text gpt_neox moonshine nemotron persimmon phi "
+    "qwen3_5_moe_text qwen3_5_text qwen3_next recurrent_gemma stablelm".split()
 )
 
 _TABLE, _BUCKETS, _ALIBI = "a learned table", "relative position buckets", "ALiBi"
@@ -87,9 +89,12 @@ _NOT_ROTARY = {
     "xlm-roberta": _TABLE,
 }
 _MOST_CHANNELS = 2**16  # a hundred times what models have; more is a slip, and fills the memory
-_MOST_TOKENS = 2**53  # whole numbers up to here are exact in float64
 # Scaling in dialects of single models. Leaving it out would be a guess, so it is refused.
 _OTHER_SCALING = ("rotary_scaling_factor", "rope_ratio", "rope_position_scale")
+# A base for some of the layers, in dialects of single models (DeepSeek-V4, Granite, MiMo).
+_OTHER_BASES = ("compress_rope_theta", "layer_rope_theta", "swa_rope_theta")
+# Architectures whose layers with a sliding window have a base of their own, 10000 by default.
+_LOCAL_BASE = frozenset("gemma3_text gemma3n_text t5gemma2_text t5gemma2_decoder".split())
 # Values of position_embedding_type, which files of rotary models may carry as well, unused.
 _OTHER_POSITIONS = ("absolute", "alibi", "learned", "relative_key", "relative_key_query")
 
@@ -146,9 +151,9 @@ def rope_parameters_from_config(
     The pair layout (half or interleaved) is no part of this, nor is which layers rotate at all:
     some models leave every fourth layer without positions (``no_rope_layers``).
 
-    Where transformers fills in a default, this function asks: for the base, for the partial
-    rotary factor of architectures that have one, and for the original length of yarn, llama3 and
-    longrope. Apart from that the two are tested to agree.
+    Where transformers fills in a default, this function asks: for the base, also that of Gemma 3's
+    local layers, for the partial rotary factor of architectures that have one, and for the original
+    length of yarn, llama3 and longrope. Apart from that the two are tested to agree.
 
     Args:
         config: a dict, the path of a ``config.json`` or of the folder that holds it, or an object
@@ -267,7 +272,7 @@ def _yarn(config: RopeConfig, seq_len: int | None) -> RopeParameters:
     factor, original = _factor(config), _original_length(config)
     _warn_if_factor_disagrees(config, factor, original)
     truncate = config.block.get("truncate")
-    if truncate not in (None, True, False):
+    if not isinstance(truncate, bool | None):  # 0 equals False, but a test for False misses it
         raise ValueError(f"truncate must be true or false, got {truncate!r}")
     optional = ("beta_fast", "beta_slow", "attention_factor", "mscale", "mscale_all_dim")
     stated = {
@@ -275,6 +280,12 @@ def _yarn(config: RopeConfig, seq_len: int | None) -> RopeParameters:
         for name in optional
         if config.block.get(name) is not None
     }
+    pair = stated.get("mscale"), stated.get("mscale_all_dim")
+    if 0 in pair and pair != (1, 0) and "attention_factor" not in stated:
+        raise ValueError(
+            f"mscale is {pair[0]} and mscale_all_dim {pair[1]}: transformers takes a 0 as not "
+            "stated, DeepSeek's code as a weight of 0; state attention_factor"
+        )
     return yarn(
         config.rotary_dim, config.base, factor, original, truncate=truncate is not False, **stated
     )
@@ -408,7 +419,10 @@ def _as_dict(config: Any) -> dict[str, Any]:
         path = Path(config)
         path = path / "config.json" if path.is_dir() else path
         try:
-            config = json.loads(path.read_text(encoding="utf-8-sig"))  # with or without its mark
+            text = path.read_text(encoding="utf-8-sig")  # with or without its mark
+            config = json.loads(text, object_pairs_hook=_each_name_once)
+        except _StatedTwice as error:
+            raise ValueError(f"{path}: {error}") from None
         except (ValueError, RecursionError) as error:  # the latter: brackets nested too deeply
             raise ValueError(f"{path} is not a JSON file in UTF-8: {error}") from error
         if not isinstance(config, dict):
@@ -423,13 +437,35 @@ def _as_dict(config: Any) -> dict[str, Any]:
     return dict(config)
 
 
+class _StatedTwice(ValueError):
+    pass
+
+
+def _each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object as a dictionary; JSON itself would let the last of two equal names win."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found and found[name] != value:
+            raise _StatedTwice(f"{name} is stated twice, {found[name]!r} and {value!r}")
+        found[name] = value
+    return found
+
+
 def _text_part(fields: dict[str, Any]) -> dict[str, Any]:
-    """The part about the text model: multimodal files keep it in a dictionary of its own."""
-    if any(fields.get(name) is not None for name in _ANY_ROPE_FIELD):
-        return fields
-    for name in _TEXT_PARTS:
-        if isinstance(fields.get(name), Mapping):
-            return _text_part(dict(fields[name]))
+    """The part about the text model: multimodal files keep it in a dictionary of its own.
+
+    Some repeat its fields outside. Then both must say the same.
+    """
+    for part in _TEXT_PARTS:
+        if isinstance(fields.get(part), Mapping):
+            inner = _text_part(dict(fields[part]))
+            outside, inside = ([f.get(name) for name in _ANY_ROPE_FIELD] for f in (fields, inner))
+            if not any(outside):
+                return inner
+            for name, out, within in zip(_ANY_ROPE_FIELD, outside, inside, strict=True):
+                if any(inside) and out != within:
+                    raise ValueError(f"{name} is {out!r}, but {within!r} in {part}")
+            return fields
     return fields
 
 
@@ -476,9 +512,10 @@ def _block(fields: Mapping[str, Any], layer_type: str | None) -> dict[str, Any]:
             )
     else:
         layers = _local_and_global(fields, block)
+        _refuse_other_bases(fields, block)
     if layers:
         return _with_shared_fields(fields, _chosen(layers, layer_type), layered=True)
-    if layer_type is not None and layer_type not in (fields.get("layer_types") or ()):
+    if layer_type is not None and layer_type not in _layer_types(fields):
         raise ValueError(
             f"layer_type must be left out, got {layer_type!r}: "
             "this configuration has one set of rotary parameters for all layers"
@@ -508,6 +545,14 @@ def _local_and_global(fields: Mapping[str, Any], block: dict[str, Any]) -> dict[
             "full_attention": block,
             "sliding_attention": {"rope_theta": fields["rope_local_base_freq"]},
         }
+    model_type, base = fields.get("model_type"), block.get("rope_theta")
+    if model_type in _LOCAL_BASE:
+        raise ValueError(
+            f"rope_local_base_freq is missing; models of type {model_type!r} have a base of their "
+            "own in layers with a sliding window"
+        )
+    if model_type == "olmo3" and block:  # OLMo 3 scales its global layers only
+        return {"full_attention": block, "sliding_attention": {"rope_theta": base}}
     if fields.get("global_rope_theta") is not None:  # ModernBERT; null means the global base
         everywhere, local = fields["global_rope_theta"], fields.get("local_rope_theta")
         return {
@@ -515,6 +560,18 @@ def _local_and_global(fields: Mapping[str, Any], block: dict[str, Any]) -> dict[
             "sliding_attention": {**block, "rope_theta": everywhere if local is None else local},
         }
     return {}
+
+
+def _refuse_other_bases(fields: Mapping[str, Any], block: Mapping[str, Any]) -> None:
+    base = block.get("rope_theta", fields.get("rope_theta"))
+    for name in _OTHER_BASES:
+        stated = fields.get(name)
+        each = stated if isinstance(stated, (list, tuple)) else [stated]
+        if any(value not in (None, 0, base) for value in each):  # 0: a layer that does not turn
+            raise ValueError(
+                f"{name} is {stated!r} beside rope_theta {base!r}: a base for some of the layers "
+                "in this form is not covered"
+            )
 
 
 def _chosen(layers: Mapping[str, Any], layer_type: str | None) -> Mapping[str, Any]:
@@ -582,7 +639,7 @@ def _length(fields: Mapping[str, Any], names: tuple[str, ...]) -> int | None:
             continue
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name} must be an integer >= 1, got {value!r}")
-        if value > _MOST_TOKENS:
+        if value > MOST_TOKENS:
             raise ValueError(f"{name} must be an integer of at most 2**53, got {value}")
         return value
     return None
@@ -610,11 +667,25 @@ def _layer_head_dim(fields: Mapping[str, Any], layer_type: str | None) -> Any:
     """The head width that Gemma 4 states for one kind of layer, in either of two dialects."""
     if layer_type == "full_attention" and fields.get("global_head_dim") is not None:
         return fields["global_head_dim"]
-    layer_types = fields.get("layer_types") or ()
-    for index, overrides in (fields.get("per_layer_config") or {}).items():
+    layer_types, layers = _layer_types(fields), fields.get("per_layer_config") or {}
+    if not isinstance(layers, Mapping):
+        raise ValueError(f"per_layer_config must be a dictionary or null, got {layers!r}")
+    for index, overrides in layers.items():
+        if not str(index).isdecimal() or not isinstance(overrides, Mapping):
+            raise ValueError(
+                "per_layer_config must hold a dictionary for the number of a layer, "
+                f"got {index!r}: {overrides!r}"
+            )
         if int(index) < len(layer_types) and layer_types[int(index)] == layer_type:
             return overrides.get("head_dim")
     return None
+
+
+def _layer_types(fields: Mapping[str, Any]) -> list[Any]:
+    layer_types = fields.get("layer_types") or []
+    if not isinstance(layer_types, (list, tuple)):
+        raise ValueError(f"layer_types must be a list or null, got {layer_types!r}")
+    return list(layer_types)
 
 
 def _rotary_part(

@@ -130,8 +130,8 @@ def table(found: Report, *, rows: int | None = ROWS) -> list[str]:
     if rows is not None and pairs > rows:
         shown = sorted({round(i * (pairs - 1) / (rows - 1)) for i in range(rows)})
     marks = {"|": found.trained, ":": found.extended}
-    finite = found.scaled[found.scaled.isfinite()]
-    longest = max(float(finite.max()), *(length or 1 for length in marks.values()))
+    finite = found.scaled[found.scaled.isfinite()].tolist()  # none if all pairs are at rest
+    longest = max(2, *finite, *(length or 1 for length in marks.values()))
     columns = [f"turns in {length}" for length in marks.values() if length is not None]
     lines = ["pair  wavelength  slowed by  " + "  ".join(columns)]
     for i in shown:

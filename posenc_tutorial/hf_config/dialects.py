@@ -40,13 +40,13 @@ _FIELDS = {
     ),
     "longrope": (
         *("factor", "original_max_position_embeddings", "attention_factor"),
-        *("short_factor", "long_factor"),
+        *("short_factor", "long_factor", "short_mscale", "long_mscale"),
     ),
     "proportional": ("factor",),
 }
 # Rules that the file read for TensorRT-LLM has a branch for, and fields that it does not read.
 _TENSORRT_RULES = ("default", "linear", "dynamic", "yarn", "llama3", "longrope")
-_TENSORRT_IGNORES = ("attention_factor", "truncate", "alpha")
+_TENSORRT_IGNORES = ("attention_factor", "truncate", "alpha", "short_mscale", "long_mscale")
 
 
 def written_for(config: RopeConfig, program: str, *, max_length: int | None = None) -> str:
@@ -129,12 +129,13 @@ def _llama_cpp(config: RopeConfig, length: int | None) -> str:
             f"llama.cpp has no option for rope type {config.rope_type!r}; what its converter puts "
             "into the GGUF file is another matter"
         )
-    options = [f"--rope-freq-base {config.base:.0f}"]
+    options = [f"--rope-freq-base {_exactly(config.base)}"]
     block = config.block
     if config.rope_type == "default":
         options.insert(0, "--rope-scaling none")
     else:
-        options.insert(0, f"--rope-scaling {config.rope_type} --rope-scale {block['factor']:g}")
+        factor = _exactly(block["factor"])
+        options.insert(0, f"--rope-scaling {config.rope_type} --rope-scale {factor}")
     if config.rope_type == "yarn":
         for name in ("attention_factor", "mscale", "mscale_all_dim", "truncate"):
             if block.get(name) is not None:
@@ -142,9 +143,14 @@ def _llama_cpp(config: RopeConfig, length: int | None) -> str:
         options.append(f"--yarn-orig-ctx {config.original_max_positions}")
         for name in ("beta_fast", "beta_slow"):
             if block.get(name) is not None:
-                options.append(f"--yarn-{name.replace('_', '-')} {block[name]:g}")
+                options.append(f"--yarn-{name.replace('_', '-')} {_exactly(block[name])}")
     limit = [] if length is None else [f"--ctx-size {length}"]
     return "llama-server -m MODEL.gguf \\\n  " + " \\\n  ".join(limit + options)
+
+
+def _exactly(number: float) -> str:
+    """All digits, and no point behind a whole number."""
+    return f"{number:.0f}" if number == int(number) else repr(number)
 
 
 def _one_block_only(config: RopeConfig, program: str) -> None:

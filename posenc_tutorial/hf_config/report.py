@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -123,7 +124,12 @@ def _lengths(read: RopeConfig) -> tuple[int | None, int | None]:
         read.max_positions,
         read.block.get("factor"),
     )
-    stretch = factor if isinstance(factor, (int, float)) and factor >= 1 else None
+    # What is no factor at all is refused where the rule is worked out, soon after this.
+    known = isinstance(factor, (int, float)) and factor >= 1
+    if known and factor * max(original or 1, most or 1) <= sys.float_info.max:
+        stretch = factor
+    else:
+        stretch = None
     if read.rope_type in ("default", "proportional"):
         return most, None
     if read.rope_type == "dynamic":  # it starts from the maximum and has no end of its own
