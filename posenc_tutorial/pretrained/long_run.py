@@ -42,6 +42,7 @@ SPANS = 2
 TARGETS = 256
 ORIGINAL = 8192  # the length that the model was trained on
 LONG_FACTOR = 4.0  # the factor that a user sets who wants 32768 tokens
+ENOUGH = {32768: 8.6}  # by chapter 10's formula, where NTK-aware scaling needs more than both
 METHODS = ("plain", "pi", "ntk", "dynamic", "yarn")
 COLUMNS = ("span", "length", "method", "factor", "loss", "cpu_seconds", "peak_gib")
 ROWS_FILE = "long_run.csv"
@@ -78,13 +79,16 @@ def parameters(method: str, factor: float, length: int, *, dim: int, base: float
 def plan(length: int) -> list[tuple[str, float]]:
     """Methods and factors to measure at a length, each different setting once.
 
-    Dynamic NTK with any factor is the plain model up to the original length.
+    Dynamic NTK with any factor is the plain model up to the original length. NTK-aware scaling
+    also gets the number of ``ENOUGH``.
     """
     rows = [("plain", 1.0)]
     for factor in sorted({length / ORIGINAL, LONG_FACTOR} - {1.0}):
         for method in METHODS[1:]:
             if method != "dynamic" or length > ORIGINAL:
                 rows.append((method, factor))
+    if length in ENOUGH:
+        rows.append(("ntk", ENOUGH[length]))
     return rows
 
 
