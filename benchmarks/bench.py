@@ -9,6 +9,8 @@ turn, again and again, so that whatever else the machine does hits all of them a
 run something else is copied, untimed, and memory that is free is given back to the system (glibc):
 then no way finds in a cache or in reserve what the one before it left there, and all of them find
 the same threads awake. A row is the median of its times, and the columns to compare are the ratios.
+Where its tensors lie in memory changes a time too: each rotation is measured in three places, and
+the median of the three counts.
 The limit of a rotation is ``copy_`` into memory that is there: it reads and writes every byte once,
 as a rotation must. The limit of one that returns new tensors is ``clone``.
 """
@@ -26,7 +28,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -39,6 +41,7 @@ from posenc_tutorial.kernels import apply_rope, biased_attention, why_not
 RESULTS = Path(__file__).parent / "results"
 TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
 Q_HEADS, K_HEADS, HEAD_DIM = 32, 8, 128
+PLACES = 3  # in memory, of the tensors that are rotated
 COLUMNS = (
     "part", "what", "device", "dtype", "layout", "n", "milliseconds", "spread", "ratio_copy",
     "ratio_clone", "peak_mib", "of_bias", "value", "note",
@@ -162,8 +165,18 @@ def rope_rows(device, repeats: int, lengths, backends) -> list[dict]:
     for n in lengths:
         for dtype in (torch.float32, torch.bfloat16):
             for layout in ("half", "interleaved"):
-                rows += rope_point(device, repeats, n, dtype, layout, backends)
+                found = [
+                    rope_point(device, max(3, repeats // PLACES), n, dtype, layout, backends)
+                    for _ in range(PLACES)
+                ]
+                rows += [middle_row(same) for same in zip(*found, strict=True)]
     return rows
+
+
+def middle_row(same: Sequence[dict]) -> dict:
+    """Of rows that say the same about other places in memory, the median of every number."""
+    numbers = ("milliseconds", "spread", "ratio_copy", "ratio_clone")
+    return same[0] | {name: statistics.median(row[name] for row in same) for name in numbers}
 
 
 def rope_point(device, repeats, n, dtype, layout, backends) -> list[dict]:

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from benchmarks.bench import slope
+from benchmarks.bench import middle_row, slope
 from posenc_tutorial.kernels.measured import measured
 from posenc_tutorial.kernels.traffic import memory_passes, total_bytes
 
@@ -61,6 +61,16 @@ def test_the_rotation_of_transformers_moves_five_copies():
     passes = memory_passes(lambda: x * number + rotate_half(x) * number)
     assert [p.name for p in passes] == ["mul", "neg", "cat", "mul", "add"]
     assert total_bytes(passes) == pytest.approx(5 * 2 * x.numel() * 4, abs=16)
+
+
+def test_of_three_places_in_memory_the_middle_one_counts():
+    slow, usual, fast = (
+        {"what": "numba", "n": 512, "milliseconds": t, "spread": 0.1 / t, "ratio_copy": t / 2,
+         "ratio_clone": 9.0 - t}
+        for t in (4.0, 1.0, 0.5)
+    )  # fmt: skip
+    row = middle_row([slow, fast, usual])
+    assert row == usual | {"spread": 0.1, "ratio_clone": 8.0}
 
 
 def test_the_stored_benchmark_has_what_the_chapter_draws():
