@@ -36,6 +36,7 @@ def test_decision_guide_has_every_word_in_order_and_none_outside():
         assert inside.x0 <= box.x0 and box.x1 <= inside.x1, text.get_text()
     arrows = [text for text in ax.texts if getattr(text, "arrow_patch", None)]
     assert len(arrows) == 2 * len(steps)
+    assert sum(text.get_text() == "no" for text in ax.texts) == len(steps)
 
 
 def test_near_and_far_marks_each_encoding_at_its_losses():

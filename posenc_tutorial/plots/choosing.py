@@ -12,14 +12,15 @@ from ._style import BLUE, COLOURS, GREY, INK, RED, SEQUENTIAL, label_line, new_a
 _MARKERS = "osD^v*P"
 
 
-def decision_guide(steps: Sequence[tuple[str, str, str]], last: str, *, ax=None):
-    """Questions from top to bottom; an answer leads to the right, any other to the next question.
+def decision_guide(steps: Sequence[tuple[str, str, str]], last: str, *, otherwise="no", ax=None):
+    """Questions from top to bottom; an answer leads to the right, the other to the next question.
 
     Drawn narrow, so that it can be read on a phone.
 
     Args:
         steps: ``(question, answer, advice)``, in the order in which they are asked.
         last: the advice that is left when no question applied.
+        otherwise: the answer that leads down, written beside each arrow.
         ax: axes to draw on, or None for a new figure.
 
     Returns:
@@ -40,6 +41,7 @@ def decision_guide(steps: Sequence[tuple[str, str, str]], last: str, *, ax=None)
             ax.text(5.95, -row, fill(advice, 21), ha="left", va="center", fontsize=9.5)
             ax.annotate("", (2.3, -row - 0.69), (2.3, -row - 0.31),
                         arrowprops={"arrowstyle": "-|>", "color": INK, "lw": 1.2})  # fmt: skip
+            ax.text(2.5, -row - 0.5, otherwise, ha="left", va="center", fontsize=9, style="italic")
         box = {"boxstyle": "square,pad=0.4", "fc": "white", "ec": INK, "lw": 1.3}
         ax.text(2.3, -len(steps), fill(last, 22), ha="center", va="center", fontsize=9.5, bbox=box)
     return ax

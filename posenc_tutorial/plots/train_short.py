@@ -212,11 +212,13 @@ def mass_beyond(shares: Mapping[str, float], *, uniform: float, ax=None):
     with style():
         ax = new_axes(ax, figsize=(6.6, 3.0))
         names = list(shares)
-        bars = ax.barh(names, [shares[name] for name in names], color=BLUE, height=0.6)
+        ax.barh(names, [shares[name] for name in names], color=BLUE, height=0.6)
         ax.axvline(uniform, color=GREY, ls=":", lw=1.2)
-        behind = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # the dotted line
-        ax.bar_label(bars, [f"{100 * shares[name]:.0f} %" for name in names], padding=3, fontsize=9,
-                     bbox=behind)  # fmt: skip
+        for name, value in shares.items():  # inside the bar, so that no label meets the dotted line
+            side, colour = ("right", "white") if value > 0.15 else ("left", INK)
+            ax.annotate(f"{100 * value:.0f} %", (value, name), fontsize=9, color=colour,
+                        va="center", ha=side, textcoords="offset points",
+                        xytext=(-4 if side == "right" else 4, 0))  # fmt: skip
         ax.invert_yaxis()
         ax.set_xlim(0, 1.08)
         ax.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0 %", "25 %", "50 %", "75 %", "100 %"])
@@ -284,7 +286,7 @@ def recall(
         ax.set_xscale("log", base=2)
         ax.set_xticks(distances, [str(d) for d in distances])
         ax.minorticks_off()
-        ax.legend(loc="upper right", fontsize=9, ncols=2)
+        ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1), fontsize=9, ncols=4)
         ax.set_xlabel("bytes since the opening quote")
         ax.set_ylabel("what it adds to the right quote, nats")
     return ax
