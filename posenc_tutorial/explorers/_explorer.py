@@ -144,16 +144,12 @@ class Explorer:
         return data, {"image/png": {"alt": self.alt}}
 
     def html(self) -> str:
-        """The explorer as a piece of a page; also well-formed XML, with no id in it.
-
-        JupyterLab's shortcuts (Lumino's) would take the arrow keys from the controls.
-        """
+        """The explorer as a piece of a page; also well-formed XML, with no id in it."""
         controls = "\n".join(control.html() for control in self.controls)
         return (
             f'<div class="posenc-explorer" data-explorer="{self.name}">\n'
             f"<style>{CSS}</style>\n"
-            '<form onsubmit="return false" data-lm-suppress-shortcuts="true"'
-            f' aria-label="{html.escape(self.alt)}">\n'
+            f'<form onsubmit="return false" aria-label="{html.escape(self.alt)}">\n'
             f"{controls}\n</form>\n"
             f'<svg viewBox="0 0 640 320" role="img" aria-label="{html.escape(self.alt)}"></svg>\n'
             f'<p class="say" aria-live="polite">{html.escape(self.sentence, quote=False)}</p>\n'

@@ -28,6 +28,10 @@ function startExplorer(name, draw) {
       }
     };
     form.addEventListener("input", redraw);
+    // JupyterLab would move to another cell with the arrow keys that the controls need.
+    form.addEventListener("keydown", e => {
+      if (!(e.ctrlKey || e.metaKey || e.altKey)) e.stopPropagation();
+    });
     new ResizeObserver(redraw).observe(svg);
     redraw();
   }

@@ -207,6 +207,23 @@ def test_extremes_stay_inside_the_drawing(name, tab):
             assert outside == []
 
 
+@every
+def test_a_notebook_that_takes_the_arrow_keys_leaves_them_to_the_controls(name, tab):
+    made = getattr(explorers, name)()
+    page_with(tab, made.html())
+    tab.evaluate(
+        """() => { window.seen = []; document.addEventListener("keydown", e => {
+        seen.push(e.key); if (e.key.startsWith("Arrow")) e.preventDefault(); }); }"""
+    )
+    control = next(c for c in made.controls if not isinstance(c, Choice))
+    before = state(tab)
+    tab.locator(f"[name={control.name}]").focus()
+    tab.keyboard.press("ArrowRight" if control.start != control.values[-1] else "ArrowLeft")
+    assert state(tab)[0] != before[0]
+    tab.keyboard.press("Control+k")  # the page's own shortcut still gets there
+    assert tab.evaluate("seen") == ["Control", "k"]
+
+
 def test_two_on_one_page_do_not_disturb_each_other(tab):
     html = explorers.wave_board().html()
     page_with(tab, html + html)
