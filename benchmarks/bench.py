@@ -10,9 +10,9 @@ run something else is copied, untimed, and memory that is free is given back to 
 then no way finds in a cache or in reserve what the one before it left there, and all of them find
 the same threads awake. A row is the median of its times, and the columns to compare are the ratios.
 Where its tensors lie in memory changes a time too: each rotation is measured in three places, and
-the median of the three counts.
-The limit of a rotation is ``copy_`` into memory that is there: it reads and writes every byte once,
-as a rotation must. The limit of one that returns new tensors is ``clone``.
+the median of the three counts. The limit of a rotation is ``copy_`` into memory that is there: it
+reads and writes every byte once, as a rotation must. The limit of one that returns new tensors is
+``clone``.
 """
 
 from __future__ import annotations
@@ -486,7 +486,8 @@ def markdown(rows: list[dict], about: list[str]) -> str:
         f"Rotation of {Q_HEADS} query heads and {K_HEADS} key heads of width {HEAD_DIM}; "
         f"attention of {HEADS} heads of width {WIDTH}, causal. "
         "Medians of runs taken in turn, each after an untimed copy of something else and with no "
-        "memory in reserve; the spread is half the distance between the quartiles.",
+        "memory in reserve; the spread is half the distance between the quartiles. Of a rotation, "
+        f"the median of {PLACES} such, with tensors in other places.",
     ]
     speeds = {
         r["what"]: f"{r['value']:.1f} {r['note']}"

@@ -209,8 +209,7 @@ class KeyValueCache:
             TypeError: ``n`` is not an integer.
             ValueError: the cache is empty, so there is nothing to count on from; ``n`` below 0.
         """
-        if n != 0:
-            check_count(n, "n")
+        check_count(n, "n", at_least=0)
         if self.positions is None:
             raise ValueError("an empty cache has no next position; give positions")
         last = self.positions.max(dim=-1, keepdim=True).values  # (batch, 1)

@@ -28,12 +28,12 @@ def check_even_dim(dim: int, name: str = "dim") -> None:
         raise ValueError(f"{name} must be an even integer >= 2, got {dim}")
 
 
-def check_count(value: int, name: str) -> None:
-    """Raise unless ``value`` is an integer of at least 1 (one of NumPy's will do as well)."""
+def check_count(value: int, name: str, *, at_least: int = 1) -> None:
+    """Raise unless ``value`` is an integer of ``at_least`` (one of NumPy's will do as well)."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be an integer >= 1, got {value!r}")
-    if value < 1:
-        raise ValueError(f"{name} must be an integer >= 1, got {value}")
+        raise TypeError(f"{name} must be an integer >= {at_least}, got {value!r}")
+    if value < at_least:
+        raise ValueError(f"{name} must be an integer >= {at_least}, got {value}")
 
 
 def check_base(base: float) -> None:

@@ -198,7 +198,7 @@ def test_a_cache_takes_only_what_fits():
         with pytest.raises(ValueError, match="the cache holds keys of 2 heads and 4 channels"):
             cache.append(other, other, positions)
     assert cache.next_positions(0).shape == (1, 0)
-    for wrong, error in ((-1, ValueError), (1.5, TypeError)):
+    for wrong, error in ((-1, ValueError), (1.5, TypeError), (0.0, TypeError), (False, TypeError)):
         with pytest.raises(error, match="n must be an integer"):
             cache.next_positions(wrong)
 
